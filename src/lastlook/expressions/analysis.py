@@ -1,0 +1,127 @@
+"""What an expression names, read off its tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from lastlook.expressions.expr import Expr, Term, node_of
+from lastlook.expressions.jsonform import ref_text, text_of
+from lastlook.expressions.resources import Ref, ref_from
+from lastlook.expressions.tree import Node, Path, RefNode, nested, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastlook.canonical import Value
+
+__all__ = ["Analysis", "ValidatorCall", "analyse"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValidatorCall:
+    """A call of a registered validator that an expression makes.
+
+    Attributes:
+        name: the validator's registered name.
+        version: its version.
+        params: its parameters, as they were declared.
+        arguments: the number of its arguments.
+    """
+
+    name: str
+    version: str
+    params: Mapping[str, Value]
+    arguments: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """What an expression names.
+
+    Attributes:
+        arguments: the effect's arguments.
+        uses_actor: whether the actor is named.
+        static: all evidence whose key does not name `each`, that of keys included: a resource and the leading constant
+            path, () for the row's existence or for all rows of a kind. Each pair once, in the order of the text.
+        dynamic: whether a key depends on evidence or on `each`, so that what is used must be traced (`Env.touched`).
+        depth: how many reads follow each other; 1 where keys need no evidence, 0 where there is no evidence.
+        kinds: the kinds of all resources, those of keys and of `rows()` included.
+        collections: the kinds of `rows()`.
+        fields: the kind and name of each field.
+        clock: whether there is a deadline.
+        calls: the validators that are called.
+        captures: what `unchanged` captures.
+    """
+
+    arguments: frozenset[str]
+    uses_actor: bool
+    static: tuple[tuple[Ref, Path], ...]
+    dynamic: bool
+    depth: int
+    kinds: frozenset[str]
+    collections: frozenset[str]
+    fields: frozenset[tuple[str, str]]
+    clock: bool
+    calls: tuple[ValidatorCall, ...]
+    captures: tuple[Expr[Any], ...]
+
+
+_KNOWN: Final[WeakKeyDictionary[Expr[Any], Analysis]] = WeakKeyDictionary()
+
+
+def analyse(expr: Expr[Any]) -> Analysis:
+    """What the expression names; worked out once."""
+    known = _KNOWN.get(expr)
+    if known is None:
+        known = _KNOWN[expr] = _analyse(node_of(expr))
+    return known
+
+
+def _analyse(root: Node) -> Analysis:
+    arguments: set[str] = set()
+    static: dict[tuple[str, Path], tuple[Ref, Path]] = {}
+    kinds: set[str] = set()
+    collections: set[str] = set()
+    fields: set[tuple[str, str]] = set()
+    calls: list[ValidatorCall] = []
+    captures: dict[str, Expr[Any]] = {}
+    uses_actor = dynamic = False
+    for node in walk(root):
+        match node.op, node.args:
+            case "arg", (path,):
+                arguments.add(path[0])
+            case "actor", _:
+                uses_actor = True
+            case ("field" | "exists_row" | "rows"), (RefNode() as ref, *paths):
+                path: Path = paths[0] if paths else ()
+                kinds.add(ref.kind)
+                if node.op == "rows":
+                    collections.add(ref.kind)
+                if path:
+                    fields.add((ref.kind, str(path[0])))
+                if ref.free:
+                    dynamic = True
+                else:
+                    dynamic = dynamic or nested(Node("rows", (ref,), 1)) > 1
+                    static.setdefault((ref_text(ref), path), (ref_from(ref), path))
+            case "call", (name, version, params, *rest):
+                calls.append(ValidatorCall(name, version, params, len(rest)))
+            case "unchanged", (base,):
+                captures.setdefault(text_of(base), Term(base))
+            case _:
+                pass
+    return Analysis(
+        arguments=frozenset(arguments),
+        uses_actor=uses_actor,
+        static=tuple(static.values()),
+        dynamic=dynamic,
+        depth=nested(root),
+        kinds=frozenset(kinds),
+        collections=frozenset(collections),
+        fields=frozenset(fields),
+        clock=root.clock,
+        calls=tuple(calls),
+        captures=tuple(captures.values()),
+    )

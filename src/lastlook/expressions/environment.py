@@ -1,0 +1,180 @@
+"""What one validation evaluates in: arguments, observations, captured values, the clock's reading, and what is lacking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastlook.canonical import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from lastlook.canonical import Absent, Value
+    from lastlook.expressions.tree import Path
+    from lastlook.records import Address, Observation
+
+__all__ = ["Env", "Judgement", "Pending", "Unverifiable"]
+
+
+class Unverifiable(Exception):
+    """An expression has no value, which is neither true nor false.
+
+    Attributes:
+        reason: why, in words that name kinds and resolved places and never a value.
+        missing: a row, field or item is not there; else something is of an unlike kind, out of bounds or unreadable.
+        unreadable: a system could not be read.
+    """
+
+    def __init__(self, reason: str, *, missing: bool = False, unreadable: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.missing = missing
+        self.unreadable = unreadable
+
+
+class Pending(Exception):
+    """Something must be read or judged first; `Env.missing` and `Env.unjudged` say what."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """A validator's call that is to be made.
+
+    Attributes:
+        key: under which `Env.judged` takes the answer; equal for equal calls.
+        name: the validator's registered name.
+        version: its version.
+        params: its parameters, as they were declared.
+        values: its arguments.
+    """
+
+    key: str
+    name: str
+    version: str
+    params: Mapping[str, Value]
+    values: tuple[Value, ...]
+
+
+class Slots:
+    """What an environment needs to know of a table of slots."""
+
+    __slots__ = ()
+
+    derived: Sequence[bool]
+    keys: Sequence[Callable[[Env], Address]]
+
+
+class Env:
+    """The state of one validation: made for it, filled wave by wave, and thrown away.
+
+    Attributes:
+        table: the slots that the compiled expressions refer to.
+        arguments: the effect's arguments by name.
+        actor: who acts, or ABSENT.
+        observations: what was read, by `Address.identity`.
+        unreadable: why a system could not be read, by `Address.identity`.
+        slots: the observation of each slot, or None where it is to be taken from `observations`.
+        addresses: the address of each slot, or None where the key is to be worked out.
+        now: the clock's reading, or None where deadlines cannot be judged.
+        captured: the values that `unchanged` compares with.
+        capturing: whether `unchanged` stores its value in `captured` and holds.
+        judged: each judgement's answer, or the reason why there is none.
+        missing: what must be read next, by `Address.identity`; filled by evaluation.
+        unjudged: which validators must be called next, by key; filled by evaluation.
+        touched: where not None, each evaluation appends the evidence that it uses: an address and a path in its value;
+            an empty path is the row's existence or the whole collection.
+        row: the row that `each` stands for.
+    """
+
+    __slots__ = (
+        "actor",
+        "addresses",
+        "arguments",
+        "captured",
+        "capturing",
+        "judged",
+        "missing",
+        "now",
+        "observations",
+        "row",
+        "slots",
+        "table",
+        "touched",
+        "unjudged",
+        "unreadable",
+    )
+
+    def __init__(
+        self,
+        table: Any,
+        arguments: Mapping[str, Value],
+        actor: Mapping[str, Value] | Absent = ABSENT,
+        *,
+        observations: dict[str, Observation] | None = None,
+        unreadable: dict[str, str] | None = None,
+        slots: list[Observation | None] | None = None,
+        addresses: list[Address | None] | None = None,
+        now: datetime | None = None,
+        captured: dict[str, Value] | None = None,
+        capturing: bool = False,
+        judged: dict[str, bool | str] | None = None,
+        touched: list[tuple[Address, Path]] | None = None,
+    ) -> None:
+        self.table = table
+        self.arguments = arguments
+        self.actor = actor
+        self.observations = {} if observations is None else observations
+        self.unreadable = {} if unreadable is None else unreadable
+        self.slots = [None] * len(table.refs) if slots is None else slots
+        self.addresses = [None] * len(table.refs) if addresses is None else addresses
+        self.now = now
+        self.captured = {} if captured is None else captured
+        self.capturing = capturing
+        self.judged = {} if judged is None else judged
+        self.missing: dict[str, Address] = {}
+        self.unjudged: dict[str, Judgement] = {}
+        self.touched = touched
+        self.row: Value = ABSENT
+
+    def address(self, slot: int) -> Address:
+        """The address of a slot.
+
+        Raises:
+            Unverifiable: its key names no row.
+            Pending: its key needs evidence that is not read yet.
+        """
+        address = self.addresses[slot]
+        if address is None:
+            address = self.addresses[slot] = self.table.keys[slot](self)
+        return address
+
+    def fetch(self, slot: int) -> Observation:
+        """The observation of a slot that has none yet.
+
+        Raises:
+            Unverifiable: its key names no row, or its system is unreadable.
+            Pending: it is not read yet; `missing` then has it.
+        """
+        observation = self.slots[slot] = self.observe(self.address(slot))
+        return observation
+
+    def observe(self, address: Address) -> Observation:
+        """The observation of an address; raises as `fetch`."""
+        observation = self.observations.get(address.identity)
+        if observation is None:
+            reason = self.unreadable.get(address.identity)
+            if reason is not None:
+                raise Unverifiable(f"{address} is unreadable: {reason}", unreadable=True)
+            self.missing[address.identity] = address
+            raise Pending
+        return observation
+
+    def touch(self, slot: int, path: Path) -> None:
+        """Append to `touched` the use of a slot, and of the evidence of its key, which other premises may have fetched."""
+        touched = self.touched
+        if touched is not None:
+            if self.table.derived[slot]:
+                self.table.keys[slot](self)
+            touched.append((self.address(slot), path))

@@ -1,0 +1,289 @@
+"""Compiling: a tree becomes a tree of small closures, which work in an `Env`; three-valued, without clock or I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook.canonical import ABSENT, Value
+from lastlook.errors import CanonicalError, DeclarationError
+from lastlook.expressions import operations, values
+from lastlook.expressions.english import render_node, render_path, render_ref
+from lastlook.expressions.environment import Env, Pending, Unverifiable
+from lastlook.expressions.expr import Expr, node_of, reference_in
+from lastlook.expressions.jsonform import ref_text, text_of
+from lastlook.expressions.operations import Compiled, Place
+from lastlook.expressions.resources import Ref, ref_from
+from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, nested
+from lastlook.records import Address
+
+if TYPE_CHECKING:
+    from lastlook.records import Observation
+
+__all__ = ["SlotTable", "compile_condition", "compile_expression", "compile_node", "place_of"]
+
+
+class SlotTable:
+    """The resources that the expressions of one contract name, each once, and how their keys are worked out.
+
+    All expressions are compiled before the first `Env` is made. Resources whose key names `each` differ from row to row
+    and have no slot.
+
+    Attributes:
+        refs: the resource of each slot; one without key parts stands for all rows of its kind.
+        keys: what works out the slot's address in an `Env`; raises Pending and Unverifiable.
+        derived: whether the key needs evidence.
+        stages: how many reads it takes until the resource is read, 1 where its key needs no evidence.
+    """
+
+    def __init__(self) -> None:
+        self.refs: list[Ref] = []
+        self.keys: list[Callable[[Env], Address]] = []
+        self.derived: list[bool] = []
+        self.stages: list[int] = []
+        self._slots: dict[str, int] = {}
+
+    def slot(self, ref: Ref) -> int:
+        """The slot of a resource, a new one if need be.
+
+        Raises:
+            DeclarationError: its key names `each`, or it is no resource.
+        """
+        found = reference_in(ref)
+        if found is None or found.free:
+            raise DeclarationError(f"{ref!r} is no resource by itself: each stands only within every() and others")
+        return self.slot_of(found)
+
+    def slot_of(self, ref: RefNode) -> int:
+        """As `slot`, of a tree whose key does not name `each`."""
+        text = ref_text(ref)
+        slot = self._slots.get(text)
+        if slot is None:
+            key = compile_key(ref, self)  # which first adds the slots of the key's own evidence
+            slot = self._slots[text] = len(self.refs)
+            stage = nested(Node("rows", (ref,), 1))
+            self.refs.append(ref_from(ref))
+            self.keys.append(key)
+            self.derived.append(stage > 1)
+            self.stages.append(stage)
+        return slot
+
+
+def compile_expression(expr: Expr[Any], slots: SlotTable) -> Compiled:
+    """A function from an `Env` to the expression's value, which raises Pending or Unverifiable where there is none.
+
+    Raises:
+        DeclarationError: `each` outside of a quantifier.
+    """
+    node = node_of(expr)
+    if node.free:
+        raise DeclarationError(f"each stands only within every(), none() and where(): {render_node(node)}")
+    return compile_node(node, slots)
+
+
+def compile_node(node: Node, slots: SlotTable) -> Compiled:
+    """As `compile_expression`, of a tree that may name `each`."""
+
+    def rows(part: Node) -> Callable[[Env], tuple[Value, ...]]:
+        return operations.rows_of(compile_node(part, slots), place_of(part, slots))
+
+    match node.op, node.args:
+        case "lit", (value,):
+            return lambda _: value
+        case "arg", ((str() as name,),):
+            return _argument(name)
+        case "arg", (path,):
+            return _within(lambda env: cast("Value", env.arguments), path, node, slots)
+        case "actor", (path,):
+            return _within(lambda env: env.actor, path, node, slots)
+        case "each", (path,):
+            return _within(lambda env: env.row, path, node, slots)
+        case "item", (base, step):
+            return _within(compile_node(base, slots), (step,), node, slots)
+        case "get", (base, key):
+            return operations.get(compile_node(base, slots), compile_node(key, slots), place_of(node, slots))
+        case "field", (RefNode() as ref, path):
+            return _field(ref, path, slots)
+        case "rows", (RefNode() as ref,):
+            return _rows(ref, slots)
+        case "exists_row", (RefNode() as ref,):
+            return operations.present(_row(ref, slots))
+        case "exists", (base,):
+            return operations.present(compile_node(base, slots))
+        case ("eq" | "ne" | "lt" | "le" | "gt" | "ge"), (left, right):
+            return operations.comparison(
+                node.op, compile_node(left, slots), compile_node(right, slots), place_of(node, slots)
+            )
+        case ("and" | "or"), parts:
+            return operations.kleene(node.op == "or", [compile_condition(part, slots) for part in parts])
+        case "not", (part,):
+            return operations.negation(compile_condition(part, slots))
+        case "holds", (part,):
+            return operations.holds(compile_condition(part, slots))
+        case "every", (base, condition):
+            return operations.every(rows(base), compile_condition(condition, slots))
+        case "none", (base, condition):
+            return operations.none(rows(base), compile_condition(condition, slots))
+        case "where", (base, condition):
+            return operations.where(rows(base), compile_condition(condition, slots))
+        case "pluck", (base, path):
+            return operations.pluck(rows(base), path, place_of(node, slots))
+        case "unchanged", (base,):
+            part = _storable(base, slots)
+            return operations.unchanged(text_of(base), part, place_of(node, slots))
+        case "before", (moment,):
+            return operations.before(compile_node(moment, slots), place_of(node, slots))
+        case "fresh", (moment, span):
+            return operations.fresh(compile_node(moment, slots), span, place_of(node, slots))
+        case "call", (name, version, params, *arguments):
+            parts = [_storable(argument, slots) for argument in arguments]
+            return operations.judgement(name, version, params, parts, place_of(node, slots))
+        case "as_utc", (base, zone):
+            from zoneinfo import ZoneInfo  # dear to import, and rarely needed
+
+            return operations.strict("as_utc", [compile_node(base, slots)], (ZoneInfo(zone),), place_of(node, slots))
+        case "declared", _:
+            raise DeclarationError("Field(...) declares a field in the body of a Resource and has no value")
+        case _:
+            parts = [compile_node(part, slots) for part in node.args if isinstance(part, Node)]
+            constants = tuple(part for part in node.args if not isinstance(part, Node))
+            return operations.strict(node.op, parts, constants, place_of(node, slots))
+
+
+def compile_condition(node: Node, slots: SlotTable) -> Compiled:
+    """As `compile_node`, where the value has to be true or false."""
+    part = compile_node(node, slots)
+    return part if node.op in CONDITIONS else operations.truth(part, place_of(node, slots))
+
+
+def _storable(node: Node, slots: SlotTable) -> Compiled:
+    return operations.checked(compile_node(node, slots), place_of(node, slots))
+
+
+def place_of(node: Node, slots: SlotTable) -> Place:
+    """What names a tree, once something is wrong with it: the tree's text with its resources resolved."""
+
+    def place(env: Env) -> str:
+        def name(ref: RefNode) -> str:
+            try:
+                return str(compile_key(ref, slots)(env))
+            except (Pending, Unverifiable):
+                return render_ref(ref)
+
+        return render_node(node, name)
+
+    return place
+
+
+def compile_key(ref: RefNode, slots: SlotTable) -> Callable[[Env], Address]:
+    """A function from an `Env` to the address of a resource; a null part is taken for a missing one."""
+    if all(part.op == "lit" for part in ref.key):
+        constant = Address(ref.kind, tuple(part.args[0] for part in ref.key))
+        return lambda _: constant
+    parts = [compile_node(part, slots) for part in ref.key]
+    kind, text = ref.kind, render_ref(ref)
+
+    def address(env: Env) -> Address:
+        key = tuple(operations.all_of(parts, env))
+        if any(part is None for part in key):
+            raise Unverifiable(f"the key of {text} is null", missing=True)
+        try:
+            return Address(kind, key)
+        except CanonicalError:
+            raise Unverifiable(f"the key of {text} names no row") from None
+
+    return address
+
+
+# --- Roots ------------------------------------------------------------------------------------------------------------
+
+
+def _argument(name: str) -> Compiled:
+    def argument(env: Env) -> Value:
+        try:
+            return env.arguments[name]
+        except KeyError:
+            raise Unverifiable(f"there is no argument {name!r}", missing=True) from None
+
+    return argument
+
+
+def _within(start: Compiled, path: Path, node: Node, slots: SlotTable) -> Compiled:
+    place = place_of(node, slots)
+    return lambda env: operations.there(start(env), path, env, place)
+
+
+def _observed(ref: RefNode, path: Path, slots: SlotTable) -> Callable[[Env], tuple[Address, Observation]]:
+    """What looks at a resource and traces the use of a path of it."""
+    if ref.free:
+        key = compile_key(ref, slots)
+
+        def look_up(env: Env) -> tuple[Address, Observation]:
+            address = key(env)
+            if env.touched is not None:
+                env.touched.append((address, path))
+            return address, env.observe(address)
+
+        return look_up
+    slot = slots.slot_of(ref)
+
+    def look(env: Env) -> tuple[Address, Observation]:
+        env.touch(slot, path)
+        return env.address(slot), env.slots[slot] or env.fetch(slot)
+
+    return look
+
+
+def _row(ref: RefNode, slots: SlotTable) -> Compiled:
+    observed = _observed(ref, (), slots)
+
+    def row(env: Env) -> Value:
+        address, observation = observed(env)
+        if observation.value is ABSENT:
+            raise Unverifiable(f"there is no {address}", missing=True)
+        return observation.value
+
+    return row
+
+
+def _rows(ref: RefNode, slots: SlotTable) -> Compiled:
+    return operations.rows_of(_row(ref, slots), lambda _: render_ref(ref))
+
+
+def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:
+    observed = _observed(ref, path, slots)
+
+    def reach(env: Env) -> Value:
+        """The long way, which knows what is missing."""
+        address, observation = observed(env)
+        value: Any = observation.value
+        if value is ABSENT:
+            raise Unverifiable(f"there is no {address}", missing=True)
+        for depth, step in enumerate(path):
+            try:
+                value = values.reach(value, step)
+            except LookupError:
+                value = ABSENT
+            if value is ABSENT:
+                holder = f"{address}{render_path(path[:depth])}" if depth else str(address)
+                raise Unverifiable(f"{holder} has no {'item' if depth else 'field'} {step!r}", missing=True)
+        return value
+
+    if ref.free or len(path) > 1:
+        return reach
+    slot = slots.slot_of(ref)
+    name = cast("str", path[0])
+
+    def field(env: Env) -> Value:
+        if env.touched is not None:
+            env.touch(slot, path)
+        observation = env.slots[slot]
+        if observation is None:
+            observation = env.fetch(slot)
+        try:
+            value = observation.value[name]  # type: ignore[index, call-overload] # pyright: ignore - see below
+        except (LookupError, TypeError):
+            return reach(env)
+        return reach(env) if value is ABSENT else value
+
+    return field
