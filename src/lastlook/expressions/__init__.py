@@ -4,7 +4,7 @@
 three-valued evaluation, a JSON form that loads without eval, and its English.
 """
 
-from lastlook.expressions.analysis import Analysis, ValidatorCall, analyse
+from lastlook.expressions.analysis import Analysis, ValidatorCall, analyse, field_place
 from lastlook.expressions.builders import (
     actor,
     arg,
@@ -27,8 +27,8 @@ from lastlook.expressions.builders import (
 from lastlook.expressions.deadlines import valid_until
 from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
 from lastlook.expressions.evaluate import SlotTable, compile_expression
-from lastlook.expressions.explain import render
-from lastlook.expressions.expr import BoolClause, Expr, Field
+from lastlook.expressions.explain import explain, render
+from lastlook.expressions.expr import BoolClause, Expr, Field, condition_of
 from lastlook.expressions.jsonform import EXPRESSION_SEMANTICS, from_json, to_json
 from lastlook.expressions.resources import (
     KeyPart,
@@ -63,10 +63,13 @@ __all__ = [
     "before",
     "call_node",
     "compile_expression",
+    "condition_of",
     "count",
     "each",
     "every",
     "exists",
+    "explain",
+    "field_place",
     "fresh",
     "from_json",
     "holds",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from lastlook.errors import DeclarationError
+from lastlook.expressions.english import render_node
 from lastlook.expressions.expr import Expr, Term, node_of
 from lastlook.expressions.jsonform import ref_text, text_of
 from lastlook.expressions.resources import Ref, ref_from
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["Analysis", "ValidatorCall", "analyse"]
+__all__ = ["Analysis", "ValidatorCall", "analyse", "field_place"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +81,19 @@ def analyse(expr: Expr[Any]) -> Analysis:
     return known
 
 
+def field_place(field: Expr[Any]) -> tuple[Ref, Path]:
+    """The resource and the constant path that a field names, as a refresh rule does.
+
+    Raises:
+        DeclarationError: it is no field of a resource, or one whose row `each` gives.
+    """
+    node = node_of(field)
+    if node.op != "field" or node.free:
+        raise DeclarationError(f"a field of a resource is needed here, such as order.note: got {render_node(node)}")
+    ref, path = node.args
+    return ref_from(ref), path
+
+
 def _analyse(root: Node) -> Analysis:
     arguments: set[str] = set()
     static: dict[tuple[str, Path], tuple[Ref, Path]] = {}
@@ -94,18 +109,18 @@ def _analyse(root: Node) -> Analysis:
                 arguments.add(path[0])
             case "actor", _:
                 uses_actor = True
-            case ("field" | "exists_row" | "rows"), (RefNode() as ref, *paths):
-                path: Path = paths[0] if paths else ()
+            case (("field" | "exists_row" | "rows"), (RefNode() as ref, *paths)):
+                place: Path = paths[0] if paths else ()
                 kinds.add(ref.kind)
                 if node.op == "rows":
                     collections.add(ref.kind)
-                if path:
-                    fields.add((ref.kind, str(path[0])))
+                if place:
+                    fields.add((ref.kind, str(place[0])))
                 if ref.free:
                     dynamic = True
                 else:
                     dynamic = dynamic or nested(Node("rows", (ref,), 1)) > 1
-                    static.setdefault((ref_text(ref), path), (ref_from(ref), path))
+                    static.setdefault((ref_text(ref), place), (ref_from(ref), place))
             case "call", (name, version, params, *rest):
                 calls.append(ValidatorCall(name, version, params, len(rest)))
             case "unchanged", (base,):

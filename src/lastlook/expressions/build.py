@@ -88,11 +88,11 @@ def literal(value: object) -> Node:
     return Node("lit", (frozen,), _bounded_height(1 + _levels(frozen)))
 
 
-def _levels(value: Any) -> int:
+def _levels(value: object) -> int:
     if isinstance(value, tuple):
-        return 1 + max(map(_levels, cast("tuple[Any, ...]", value)), default=0)
+        return 1 + max(map(_levels, cast("tuple[object, ...]", value)), default=0)
     if isinstance(value, Mapping):
-        return 1 + max(map(_levels, cast("Mapping[str, Any]", value).values()), default=0)
+        return 1 + max(map(_levels, cast("Mapping[str, object]", value).values()), default=0)
     return 0
 
 
@@ -135,7 +135,9 @@ def field(ref: RefNode, name: object) -> Node:
         DeclarationError: the row is known to have no such field, or all rows of a kind are meant.
     """
     if not ref.key:
-        raise DeclarationError(f"{render_ref(ref)} are many rows: each.{name} is a field of one, within every() and others")
+        raise DeclarationError(
+            f"{render_ref(ref)} are many rows: each.{name} is a field of one, within every() and others"
+        )
     if ref.fields is not None and name not in ref.fields:
         raise DeclarationError(f"{ref.kind!r} has no field {name!r}{suggestion(str(name), ref.fields)}")
     return item(make("field", ref, ()), name)
@@ -182,8 +184,8 @@ def compare(op: str, left: Node, right: Node) -> Node:
     for node in (operand(left), operand(right)):
         if node.op in {"and", "or"}:
             raise DeclarationError(
-                f"{render_node(node)} is already a condition: & and | bind tighter than {symbol}, so put each comparison "
-                "in parentheses"
+                f"{render_node(node)} is already a condition: & and | bind tighter than {symbol}, "
+                "so put each comparison in parentheses"
             )
         if node.op == "lit" and node.args[0] is None:
             raise DeclarationError(f"null is not compared with {symbol}: write {_other(left, right)}.is_null()")
@@ -229,9 +231,7 @@ def as_utc(base: Node, zone: object) -> Node:
     from zoneinfo import ZoneInfo  # dear to import, and rarely needed
 
     try:
-        if not isinstance(zone, str):
-            raise ValueError
-        ZoneInfo(zone)
+        ZoneInfo(zone if isinstance(zone, str) else "")
     except (ValueError, OSError, LookupError):
         raise DeclarationError(f"{zone!r} is no time zone: name one of the IANA's, such as 'Europe/London'") from None
     return make("as_utc", operand(base), zone)

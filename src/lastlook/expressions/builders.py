@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook.errors import DeclarationError
 from lastlook.expressions import build
 from lastlook.expressions.expr import Expr, Term, condition_of, operand_of, reference_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import date, datetime, timedelta
     from decimal import Decimal
 
@@ -43,7 +43,7 @@ class Arguments:
     __slots__ = ()
 
     def __getitem__(self, name: str) -> Expr[Any]:
-        if not isinstance(name, str):
+        if not isinstance(cast("object", name), str):
             raise DeclarationError(f"an argument has a name: arg.amount, not arg[{name!r}]")
         return Term(build.item(build.root("arg", ()), name))
 
@@ -59,8 +59,8 @@ class Arguments:
 class Row(Expr[Any]):
     """The row that the enclosing `every`, `none` or `where` looks at, the innermost if there are several.
 
-    `each.seat` is its item; one that has an operation's name is `each["count"]`. Of a list of plain values `each` is the
-    value itself.
+    `each.seat` is its item; one that has an operation's name is `each["count"]`. Of a list of plain values `each` is
+    the value itself.
     """
 
     __slots__ = ()
@@ -106,8 +106,8 @@ def rows(kind: str) -> Expr[Any]:
 def exists(where: Ref | Expr[Any]) -> Expr[bool]:
     """Whether a row, a field or an item is there; null is there.
 
-    False only after a successful read: an unreadable system makes it unverifiable. It is false too where the way to it is
-    missing, as when the row that gives the key is gone.
+    False only after a successful read: an unreadable system makes it unverifiable. It is false too where the way to it
+    is missing, as when the row that gives the key is gone.
     """
     ref = reference_in(where)
     return Term(build.exists(operand_of(where) if ref is None else ref))
@@ -189,4 +189,3 @@ def call_node(name: str, version: str, params: Mapping[str, Value], arguments: t
         DeclarationError: parameters that have no canonical form, or a deadline or a resource as an argument.
     """
     return Term(build.call(name, version, params, tuple(map(operand_of, arguments))))
-

@@ -21,10 +21,10 @@ __all__ = ["valid_until"]
 
 
 def valid_until(expr: Expr[Any], slots: SlotTable) -> Callable[[Env], datetime | None]:
-    """A function to the last moment (inclusive, to the microsecond) at which the premise holds; None where there is none.
+    """A function to the last moment, to the microsecond, at which the premise holds; None where there is none.
 
-    It is meaningful in an `Env` where the premise is true: under `&` the earliest moment counts, under `|` the latest of
-    the branches that are true, and for ever if one of them has no deadline.
+    It is meaningful in an `Env` where the premise is true: under `&` the earliest moment counts, under `|` the latest
+    of the branches that are true, and there is none if one of them has no deadline.
     """
     return _until(node_of(expr), slots)
 

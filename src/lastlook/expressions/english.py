@@ -15,28 +15,42 @@ __all__ = ["SYMBOLS", "Namer", "render_node", "render_path", "render_ref", "rend
 Namer: TypeAlias = Callable[[RefNode], str]
 
 SYMBOLS: Final = {
-    **{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
-    **{"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|"},
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "and": "&",
+    "or": "|",
 }
 """The operations that are written between their operands."""
 
 # Python's own precedence; what is not listed here holds together by itself.
 _BINDING: Final = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 0),
-    **{"or": 1, "and": 2, "add": 3, "sub": 3, "mul": 4, "not": 5},
+    "or": 1,
+    "and": 2,
+    "add": 3,
+    "sub": 3,
+    "mul": 4,
+    "not": 5,
 }
 _ATOM: Final = 6
 _METHODS: Final = {"in": "in_", "item": ""}
 _FUNCTIONS: Final = frozenset({"exists", "exists_row", "unchanged", "holds", "before", "fresh", "largest"})
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """A constant or a value as text of one line; a long one is cut."""
     if isinstance(value, tuple):
-        items = cast("tuple[Any, ...]", value)
+        items = cast("tuple[object, ...]", value)
         text = "[" + ", ".join(map(render_value, items)) + "]"
     elif isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Any]", value)
+        pairs = cast("Mapping[str, object]", value)
         text = "{" + ", ".join(f"{key!r}: {render_value(item)}" for key, item in pairs.items()) + "}"
     elif isinstance(value, (Decimal, date, UUID)):
         text = str(value)
@@ -79,7 +93,7 @@ def render_node(node: Node, name: Namer = render_ref) -> str:
     match node.op, node.args:
         case "lit", (value,):
             return render_value(value)
-        case ("arg" | "each"), (path,):
+        case (("arg" | "each"), (path,)):
             return f"{node.op}{render_path(path) if path else ''}"
         case "actor", (path,):
             return "actor" + "".join(f"[{step!r}]" for step in path)
@@ -87,7 +101,7 @@ def render_node(node: Node, name: Namer = render_ref) -> str:
             return name(ref) + render_path(path)
         case "rows", (ref,):
             return name(ref)
-        case ("item" | "get"), (base, key):
+        case (("item" | "get"), (base, key)):
             return f"{inner(base)}[{plain(key)}]"
         case "not", (operand,):
             return f"~{inner(operand, _BINDING['not'])}"

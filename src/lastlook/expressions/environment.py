@@ -1,14 +1,14 @@
-"""What one validation evaluates in: arguments, observations, captured values, the clock's reading, and what is lacking."""
+"""What one validation evaluates in: arguments, observations, captured values, the clock, and what is lacking."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lastlook.canonical import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Sized
     from datetime import datetime
 
     from lastlook.canonical import Absent, Value
@@ -57,13 +57,23 @@ class Judgement:
     values: tuple[Value, ...]
 
 
-class Slots:
+class Slots(Protocol):
     """What an environment needs to know of a table of slots."""
 
-    __slots__ = ()
+    @property
+    def refs(self) -> Sized:
+        """The resources that have a slot."""
+        ...
 
-    derived: Sequence[bool]
-    keys: Sequence[Callable[[Env], Address]]
+    @property
+    def derived(self) -> Sequence[bool]:
+        """Of each slot, whether its key needs evidence."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[Callable[[Env], Address]]:
+        """What works out the address of each slot."""
+        ...
 
 
 class Env:
@@ -127,8 +137,8 @@ class Env:
         self.actor = actor
         self.observations = {} if observations is None else observations
         self.unreadable = {} if unreadable is None else unreadable
-        self.slots = [None] * len(table.refs) if slots is None else slots
-        self.addresses = [None] * len(table.refs) if addresses is None else addresses
+        self.slots: list[Observation | None] = [None] * len(table.refs) if slots is None else slots
+        self.addresses: list[Address | None] = [None] * len(table.refs) if addresses is None else addresses
         self.now = now
         self.captured = {} if captured is None else captured
         self.capturing = capturing
@@ -172,7 +182,7 @@ class Env:
         return observation
 
     def touch(self, slot: int, path: Path) -> None:
-        """Append to `touched` the use of a slot, and of the evidence of its key, which other premises may have fetched."""
+        """Append to `touched` the use of a slot and of its key's evidence, which another premise may have fetched."""
         touched = self.touched
         if touched is not None:
             if self.table.derived[slot]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook.canonical import ABSENT, Value
@@ -12,12 +11,14 @@ from lastlook.expressions.english import render_node, render_path, render_ref
 from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.expr import Expr, node_of, reference_in
 from lastlook.expressions.jsonform import ref_text, text_of
-from lastlook.expressions.operations import Compiled, Place
 from lastlook.expressions.resources import Ref, ref_from
 from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, nested
 from lastlook.records import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastlook.expressions.operations import Compiled, Place
     from lastlook.records import Observation
 
 __all__ = ["SlotTable", "compile_condition", "compile_expression", "compile_node", "place_of"]
@@ -110,12 +111,12 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
             return operations.present(_row(ref, slots))
         case "exists", (base,):
             return operations.present(compile_node(base, slots))
-        case ("eq" | "ne" | "lt" | "le" | "gt" | "ge"), (left, right):
+        case (("eq" | "ne" | "lt" | "le" | "gt" | "ge"), (left, right)):
             return operations.comparison(
                 node.op, compile_node(left, slots), compile_node(right, slots), place_of(node, slots)
             )
-        case ("and" | "or"), parts:
-            return operations.kleene(node.op == "or", [compile_condition(part, slots) for part in parts])
+        case (("and" | "or"), parts):
+            return operations.kleene([compile_condition(part, slots) for part in parts], decisive=node.op == "or")
         case "not", (part,):
             return operations.negation(compile_condition(part, slots))
         case "holds", (part,):
@@ -136,8 +137,8 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "fresh", (moment, span):
             return operations.fresh(compile_node(moment, slots), span, place_of(node, slots))
         case "call", (name, version, params, *arguments):
-            parts = [_storable(argument, slots) for argument in arguments]
-            return operations.judgement(name, version, params, parts, place_of(node, slots))
+            storable = [_storable(argument, slots) for argument in arguments]
+            return operations.judgement(name, version, params, storable, place_of(node, slots))
         case "as_utc", (base, zone):
             from zoneinfo import ZoneInfo  # dear to import, and rarely needed
 
@@ -145,9 +146,9 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "declared", _:
             raise DeclarationError("Field(...) declares a field in the body of a Resource and has no value")
         case _:
-            parts = [compile_node(part, slots) for part in node.args if isinstance(part, Node)]
+            operands = [compile_node(part, slots) for part in node.args if isinstance(part, Node)]
             constants = tuple(part for part in node.args if not isinstance(part, Node))
-            return operations.strict(node.op, parts, constants, place_of(node, slots))
+            return operations.strict(node.op, operands, constants, place_of(node, slots))
 
 
 def compile_condition(node: Node, slots: SlotTable) -> Compiled:
@@ -267,12 +268,12 @@ def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:
             if value is ABSENT:
                 holder = f"{address}{render_path(path[:depth])}" if depth else str(address)
                 raise Unverifiable(f"{holder} has no {'item' if depth else 'field'} {step!r}", missing=True)
-        return value
+        return cast("Value", value)
 
-    if ref.free or len(path) > 1:
+    name, *deeper = path
+    if ref.free or deeper:
         return reach
     slot = slots.slot_of(ref)
-    name = cast("str", path[0])
 
     def field(env: Env) -> Value:
         if env.touched is not None:
@@ -281,7 +282,7 @@ def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:
         if observation is None:
             observation = env.fetch(slot)
         try:
-            value = observation.value[name]  # type: ignore[index, call-overload] # pyright: ignore - see below
+            value = cast("Mapping[str | int, Value]", observation.value)[name]
         except (LookupError, TypeError):
             return reach(env)
         return reach(env) if value is ABSENT else value

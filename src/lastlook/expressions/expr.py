@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from datetime import date, datetime
-from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast, overload
 
@@ -12,6 +9,11 @@ from lastlook.errors import DeclarationError
 from lastlook.expressions import build
 from lastlook.expressions.english import render_node, render_ref
 from lastlook.expressions.tree import Node, RefNode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import date, datetime
+    from decimal import Decimal
 
 __all__ = ["BoolClause", "Expr", "Field", "Term", "condition_of", "field_from", "node_of", "operand_of", "reference_in"]
 
@@ -46,7 +48,7 @@ def operand_of(value: object) -> Node:
         DeclarationError: a resource, or no constant.
     """
     if isinstance(value, Expr):
-        return build.operand(node_of(cast("Expr[Any]", value)))
+        return build.operand(node_of(cast("Expr[object]", value)))
     ref = reference_in(value)
     if ref is not None:
         raise DeclarationError(f"{render_ref(ref)} is a resource and no value: name one of its fields, or exists(...)")
@@ -60,7 +62,7 @@ def condition_of(value: object, where: str) -> Node:
         DeclarationError: a plain value, a resource, or an expression that is never true or false.
     """
     if isinstance(value, Expr):
-        return build.condition(node_of(cast("Expr[Any]", value)), where)
+        return build.condition(node_of(cast("Expr[object]", value)), where)
     if isinstance(value, bool):
         raise DeclarationError(
             f"{where} got a plain {value}, already computed at import: `is`, `not` and constants cannot be recorded; "
@@ -209,7 +211,7 @@ class Expr(Generic[T]):
         return Term(build.quantifier("every", self._node, condition_of(condition, "every()")))
 
     def none(self, condition: Expr[bool]) -> Expr[bool]:
-        """Whether the condition over `each` is true of no row of this list; a row that lacks the field is no such row."""
+        """Whether the condition over `each` is true of no row of this list; it is not of one that lacks the field."""
         return Term(build.quantifier("none", self._node, condition_of(condition, "none()")))
 
     def count(self) -> Expr[int]:
@@ -236,8 +238,8 @@ class Expr(Generic[T]):
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
             "a premise expression has no truth value while it is being declared: "
-            f"{render_node(self._node)}: write ~a for not a, a & b for a and b, (lo <= x) & (x <= hi) for lo <= x <= hi, "
-            "x.in_(y) for x in y, largest(a, b) for max(a, b)"
+            f"{render_node(self._node)}: write ~a for not a, a & b for a and b, (lo <= x) & (x <= hi) for "
+            "lo <= x <= hi, x.in_(y) for x in y, largest(a, b) for max(a, b)"
         )
 
     def __iter__(self) -> NoReturn:
@@ -250,7 +252,7 @@ class Expr(Generic[T]):
     def __format__(self, spec: str) -> NoReturn:
         self._no_text("an f-string")
 
-    def __str__(self) -> NoReturn:
+    def __str__(self) -> NoReturn:  # noqa: PLE0307 - a text of it would become a constant key
         self._no_text("a text")
 
     def _no_text(self, where: str) -> NoReturn:
@@ -316,15 +318,15 @@ class Field(Expr[T]):
 
 def field_from(node: Node) -> Field[Any]:
     """The field that a tree of that operation names."""
-    made: Field[Any] = object.__new__(Field)
-    Expr.__init__(made, node)
+    made: Field[Any] = Field()
+    object.__setattr__(made, "_node", node)
     return made
 
 
 def _key(item: object) -> object:
-    return operand_of(item) if isinstance(item, Expr) else item
+    return operand_of(cast("object", item)) if isinstance(item, Expr) else item
 
 
 def _listed(values: object) -> object:
     """Sets are not ordered, so that their constant would differ from run to run."""
-    return sorted(values, key=repr) if isinstance(values, (set, frozenset)) else values
+    return sorted(cast("set[object]", values), key=repr) if isinstance(values, (set, frozenset)) else values

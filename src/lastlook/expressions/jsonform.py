@@ -40,9 +40,9 @@ def ref_text(ref: RefNode) -> str:
 
 def _tree(node: Node) -> tuple[Value, ...]:
     match node.op, node.args:
-        case ("arg" | "actor" | "each"), (path,):
+        case (("arg" | "actor" | "each"), (path,)):
             return (node.op, *path)
-        case ("field" | "exists_row"), (RefNode() as ref, *paths):
+        case (("field" | "exists_row"), (RefNode() as ref, *paths)):
             return (node.op, ref.kind, tuple(map(_tree, ref.key)), *(step for path in paths for step in path))
         case "rows", (RefNode() as ref,):
             return ("rows", ref.kind)
@@ -60,12 +60,11 @@ def from_json(value: object) -> Expr[Any]:
     Raises:
         CanonicalError: another version, an unknown tag, a wrong number or type of parts, or what could not be declared.
     """
-    match value:
-        case (int() as version, tree) if version == EXPRESSION_SEMANTICS and type(version) is int:
-            node = _load(tree, build.MAX_HEIGHT)
-            return field_from(node) if node.op == "field" else Term(node)
-        case _:
-            raise CanonicalError(f"an expression of other semantics than {EXPRESSION_SEMANTICS} at the top level")
+    pair = cast("tuple[object, ...]", value) if isinstance(value, (tuple, list)) else ()
+    if len(pair) != 2 or type(pair[0]) is not int or pair[0] != EXPRESSION_SEMANTICS:
+        raise CanonicalError(f"an expression of other semantics than {EXPRESSION_SEMANTICS} at the top level")
+    node = _load(pair[1], build.MAX_HEIGHT)
+    return field_from(node) if node.op == "field" else Term(node)
 
 
 def _load(tree: object, levels: int) -> Node:
@@ -85,7 +84,7 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
     match tag, parts:
         case "lit", [value]:
             return build.literal(value)
-        case ("arg" | "actor" | "each"), path if path or tag != "arg":
+        case (("arg" | "actor" | "each"), path) if path or tag != "arg":
             return _reach(build.root(cast("str", tag), ()), path, named=tag == "arg")
         case "field", [str() as kind, keys, str() as name, *path]:
             return _reach(build.field(_reference(kind, keys, levels), name), path)
@@ -95,30 +94,30 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
             return build.item(load(base), key)
         case "get", [base, key]:
             return build.item(load(base), load(key))
-        case ("eq" | "ne" | "lt" | "le" | "gt" | "ge"), [left, right]:
+        case (("eq" | "ne" | "lt" | "le" | "gt" | "ge"), [left, right]):
             return build.compare(cast("str", tag), load(left), load(right))
-        case ("add" | "and" | "or"), [first, second, *others]:
+        case (("add" | "and" | "or"), [first, second, *others]):
             node = load(first)
             for other in (second, *others):
                 right = load(other)
                 op = cast("str", tag)
                 node = build.arithmetic(op, node, right) if op == "add" else build.logic(op, node, right)
             return node
-        case ("sub" | "mul"), [left, right]:
+        case (("sub" | "mul"), [left, right]):
             return build.arithmetic(cast("str", tag), load(left), load(right))
-        case ("in" | "contains" | "all_in"), [left, right]:
+        case (("in" | "contains" | "all_in"), [left, right]):
             return build.member(cast("str", tag), load(left), load(right))
         case "not", [operand]:
             return build.negation(load(operand))
-        case ("every" | "none" | "where"), [rows, condition]:
+        case (("every" | "none" | "where"), [rows, condition]):
             return build.quantifier(cast("str", tag), load(rows), load(condition))
-        case ("count" | "total" | "largest_of"), [rows]:
+        case (("count" | "total" | "largest_of"), [rows]):
             return build.listed(cast("str", tag), load(rows))
         case "largest", [first, second, *others]:
             return build.largest(tuple(map(load, (first, second, *others))))
         case "pluck", [rows, *path]:
             return build.pluck(load(rows), tuple(path))
-        case ("rounded" | "as_decimal"), [base, places]:
+        case (("rounded" | "as_decimal"), [base, places]):
             return build.rounded(cast("str", tag), load(base), places)
         case "as_utc", [base, zone]:
             return build.as_utc(load(base), zone)
@@ -126,7 +125,7 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
             return build.exists(_reference(kind, keys, levels))
         case "exists", [base]:
             return build.exists(load(base))
-        case ("is_null" | "unchanged"), [base]:
+        case (("is_null" | "unchanged"), [base]):
             return build.unary(cast("str", tag), load(base))
         case "holds", [base]:
             return build.holds(load(base))
@@ -134,8 +133,9 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
             return build.before(load(moment))
         case "fresh", [moment, int() as span] if abs(span) < 10**18:
             return build.fresh(load(moment), span * _MICROSECOND)
-        case "call", [str() as name, str() as version, Mapping() as params, *arguments]:
-            return build.call(name, version, cast("Mapping[str, Any]", params), tuple(map(load, arguments)))
+        case "call", [str() as name, str() as version, params, *arguments] if isinstance(params, Mapping):
+            named = cast("Mapping[str, object]", params)
+            return build.call(name, version, named, tuple(map(load, arguments)))
         case _:
             raise CanonicalError(f"no expression has the tag {tag!r} with {len(parts)} such parts")
 

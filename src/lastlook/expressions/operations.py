@@ -1,7 +1,7 @@
 """The closures of operations over parts that are compiled already: what they need, and how three values combine.
 
-All parts are evaluated, whatever the first ones are, so that everything that can be read next is asked for in one go; one
-that is pending makes the whole pending.
+All parts are evaluated, whatever the first ones are, so that everything that can be read next is asked for in one go;
+one that is pending makes the whole pending.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Place: TypeAlias = Callable[[Env], str]
 
 
 def _worse(one: Unverifiable | None, other: Unverifiable) -> Unverifiable:
-    """The first, unless only the second is more than a missing field, which may not pass for a row that does not match."""
+    """The first, unless only the second is more than a missing field, which may pass for a row that does not match."""
     return other if one is None or (one.missing and not other.missing) else one
 
 
@@ -83,31 +83,55 @@ def all_of(parts: Iterable[Compiled], env: Env) -> list[Value]:
 
 # --- Operations that need all their operands --------------------------------------------------------------------------
 
+
+def _of_all(function: Callable[[tuple[Value, ...]], Value]) -> Callable[..., Value]:
+    return lambda *parts: function(parts)
+
+
+def _of_list(function: Callable[[tuple[Value, ...]], Value]) -> Callable[..., Value]:
+    def operation(elements: Value) -> Value:
+        return function(values.listed(elements))
+
+    return operation
+
+
+def _contains(elements: Value, value: Value) -> bool:
+    return values.member(value, elements)
+
+
+def _is_null(value: Value) -> bool:
+    return value is None
+
+
 _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "add": lambda *parts: values.total(parts),
+    "add": _of_all(values.total),
     "sub": values.ARITHMETIC["sub"],
     "mul": values.ARITHMETIC["mul"],
     "in": values.member,
-    "contains": lambda elements, value: values.member(value, elements),
+    "contains": _contains,
     "all_in": values.included,
-    "is_null": lambda value: value is None,
-    "count": lambda elements: len(values.listed(elements)),
-    "total": lambda elements: values.total(values.listed(elements)),
-    "largest": lambda *parts: values.largest(parts),
-    "largest_of": lambda elements: values.largest(values.listed(elements)),
+    "is_null": _is_null,
+    "count": _of_list(len),
+    "total": _of_list(values.total),
+    "largest": _of_all(values.largest),
+    "largest_of": _of_list(values.largest),
     "rounded": values.rounded,
     "as_decimal": values.as_decimal,
     "as_utc": values.as_utc,
 }
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    **{"eq": operator.eq, "ne": operator.ne},
-    **{"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge},
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
 }
 
 
 def strict(op: str, parts: list[Compiled], constants: tuple[Any, ...], place: Place) -> Compiled:
     """An operation on the values of its parts and on constants."""
-    apply = _OPERATIONS[op]
+    apply: Callable[..., Any] = _OPERATIONS[op]
 
     def operation(env: Env) -> Value:
         operands = all_of(parts, env)
@@ -121,7 +145,7 @@ def strict(op: str, parts: list[Compiled], constants: tuple[Any, ...], place: Pl
 
 def comparison(op: str, left: Compiled, right: Compiled, place: Place) -> Compiled:
     """`== != < <= > >=` of values of one kind."""
-    test = _COMPARISONS[op]
+    test: Callable[[Any, Any], bool] = _COMPARISONS[op]
     if op in {"eq", "ne"}:
         quick = frozenset({int, str, bool})
 
@@ -194,7 +218,7 @@ def truth(part: Compiled, place: Place) -> Compiled:
     return true_or_false
 
 
-def kleene(decisive: bool, parts: list[Compiled]) -> Compiled:  # noqa: FBT001 - the value that decides is the point
+def kleene(parts: list[Compiled], *, decisive: bool) -> Compiled:
     """`&`, where False decides, and `|`, where True does (Kleene's strong logic)."""
 
     def combine(env: Env) -> Value:

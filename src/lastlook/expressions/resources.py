@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable
-from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, cast
-from uuid import UUID
 
 from lastlook.errors import DeclarationError
 from lastlook.expressions import build
 from lastlook.expressions.english import render_ref
 from lastlook.expressions.expr import Expr, Field, Term, field_from, node_of, operand_of, reference_in
-from lastlook.expressions.tree import RefNode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import date
+    from uuid import UUID
+
+    from lastlook.expressions.tree import RefNode
 
 __all__ = [
     "KeyPart",
@@ -34,8 +37,8 @@ KeyPart: TypeAlias = "Expr[Any] | str | int | bytes | date | UUID"
 class Ref:
     """One row of a kind by its key, as `resource()`, a Resource or a connector's `row()` makes it.
 
-    Its attributes are fields and nothing else; `ref["class"]` is a field whose name Python does not take. It has no truth
-    value, text or order: what is done with a resource is a function, such as `exists(order)`.
+    Its attributes are fields and nothing else; `ref["class"]` is a field whose name Python does not take. It has no
+    truth value, text or order: what is done with a resource is a function, such as `exists(order)`.
     """
 
     __slots__ = ("__weakref__", "_ref")
@@ -51,7 +54,9 @@ class Ref:
         return render_ref(self._ref)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise DeclarationError(f"{render_ref(self._ref)}.{name} is evidence and cannot be set: the body writes, not this")
+        raise DeclarationError(
+            f"{render_ref(self._ref)}.{name} is evidence and cannot be set: the body writes, not this"
+        )
 
     if not TYPE_CHECKING:  # checkers report these by themselves, and an unknown attribute only where fields are typed
 
@@ -123,7 +128,7 @@ class Resource(Ref):
                 raise DeclarationError(f"{cls.__name__}.{name} is no field: declare it as {name}: Field[...]")
             names.add(name)
             default = cls.__dict__.get(name)
-            if isinstance(default, Field) and node_of(cast("Field[Any]", default)).args[0]:
+            if isinstance(default, Field) and node_of(cast("Field[object]", default)).args[0]:
                 public.add(name)
             setattr(cls, name, _Declared(name))
         cls._fields = cls._fields | names

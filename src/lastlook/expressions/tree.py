@@ -92,9 +92,9 @@ def nested(node: Node, above: int = 0) -> int:
     match node.op, node.args:
         case "each", _:
             return above
-        case ("field" | "exists_row" | "rows"), (RefNode(key=key), *_):
+        case (("field" | "exists_row" | "rows"), (RefNode(key=key), *_)):
             return 1 + max((nested(part, above) for part in key), default=0)
-        case ("every" | "none" | "where"), (Node() as rows, Node() as condition):
+        case (("every" | "none" | "where"), (Node() as rows, Node() as condition)):
             outer = nested(rows, above)
             return max(outer, nested(condition, outer))
         case _:

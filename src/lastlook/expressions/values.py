@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation, Overflow
 from types import NoneType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from lastlook import canonical
-from lastlook.canonical import Value
+
+if TYPE_CHECKING:
+    from lastlook.canonical import Value
 
 __all__ = [
     "ARITHMETIC",
@@ -122,7 +124,7 @@ def number(value: Value) -> int | Decimal:
         Flaw: it is none; a bool is none.
     """
     if type(value) is int or type(value) is Decimal:
-        return cast("int | Decimal", value)
+        return value
     raise Flaw(f"{kind_of(value)}, not a number")
 
 
@@ -202,7 +204,7 @@ def as_utc(value: Value, zone: tzinfo) -> datetime:
 def listed(value: Value) -> tuple[Value, ...]:
     """The value, if it is a list."""
     if type(value) is tuple:
-        return cast("tuple[Value, ...]", value)
+        return value
     raise Flaw(f"{kind_of(value)}, not a list")
 
 
@@ -254,7 +256,7 @@ def largest(values: tuple[Value, ...]) -> Value:
     ordered(result, result)
     for value in cast("tuple[Any, ...]", values[1:]):
         ordered(result, value)
-        result = value if value > result else result
+        result = max(result, value)
     return cast("Value", result)
 
 
@@ -268,5 +270,5 @@ def reach(value: Value, step: Value) -> Value:
         if isinstance(value, Mapping):
             return value[step]
     elif type(value) is tuple and type(step) is int and step >= 0:
-        return cast("tuple[Value, ...]", value)[step]
+        return value[step]
     raise LookupError
