@@ -28,7 +28,7 @@ from lastlook.expressions.deadlines import valid_until
 from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
 from lastlook.expressions.evaluate import SlotTable, compile_expression
 from lastlook.expressions.explain import explain, render
-from lastlook.expressions.expr import BoolClause, Expr, Field, condition_of
+from lastlook.expressions.expr import BoolClause, Clause, Expr, Field, condition_of
 from lastlook.expressions.jsonform import EXPRESSION_SEMANTICS, from_json, to_json
 from lastlook.expressions.resources import (
     KeyPart,
@@ -46,6 +46,7 @@ __all__ = [
     "EXPRESSION_SEMANTICS",
     "Analysis",
     "BoolClause",
+    "Clause",
     "Env",
     "Expr",
     "Field",

@@ -11,7 +11,7 @@ from lastlook.expressions.english import render_node
 from lastlook.expressions.expr import Expr, Term, node_of
 from lastlook.expressions.jsonform import ref_text, text_of
 from lastlook.expressions.resources import Ref, ref_from
-from lastlook.expressions.tree import Node, Path, RefNode, nested, walk
+from lastlook.expressions.tree import Node, Path, RefNode, nested, stage, walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,14 +70,15 @@ class Analysis:
     captures: tuple[Expr[Any], ...]
 
 
-_KNOWN: Final[WeakKeyDictionary[Expr[Any], Analysis]] = WeakKeyDictionary()
+_KNOWN: Final[WeakKeyDictionary[Node, Analysis]] = WeakKeyDictionary()
 
 
 def analyse(expr: Expr[Any]) -> Analysis:
     """What the expression names; worked out once."""
-    known = _KNOWN.get(expr)
+    node = node_of(expr)
+    known = _KNOWN.get(node)
     if known is None:
-        known = _KNOWN[expr] = _analyse(node_of(expr))
+        known = _KNOWN[node] = _analyse(node)
     return known
 
 
@@ -119,7 +120,7 @@ def _analyse(root: Node) -> Analysis:
                 if ref.free:
                     dynamic = True
                 else:
-                    dynamic = dynamic or nested(Node("rows", (ref,), 1)) > 1
+                    dynamic = dynamic or stage(ref) > 1
                     static.setdefault((ref_text(ref), place), (ref_from(ref), place))
             case "call", (name, version, params, *rest):
                 calls.append(ValidatorCall(name, version, params, len(rest)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lastlook import canonical
 from lastlook.errors import CanonicalError, DeclarationError
 from lastlook.expressions.english import SYMBOLS, render_node, render_ref
-from lastlook.expressions.tree import CONDITIONS, LISTS, NUMBERS, QUANTIFIERS, ROOTS, Node, Path, RefNode, nested
+from lastlook.expressions.tree import CONDITIONS, LISTS, NUMBERS, QUANTIFIERS, ROOTS, Node, Path, RefNode, nested, stage
 from lastlook.records import Address
 
 if TYPE_CHECKING:
@@ -111,20 +111,22 @@ def reference(
             that is too long.
     """
     ref = RefNode(kind, key, fields, public)
+    if not isinstance(cast("object", kind), str):
+        raise DeclarationError(f"a kind of resource is named by text, not by {kind!r}")
     for part in key:
-        if part.op in CONDITIONS or part.op in LISTS:
+        if part.op in CONDITIONS or part.op in LISTS or (part.op == "lit" and type(part.args[0]) is bool):
             raise DeclarationError(f"a key is text, a number or the like: {render_node(part)} names no row")
     constants = tuple(part.args[0] for part in key if part.op == "lit")
     try:
         Address(kind, constants)
     except CanonicalError as error:
         raise DeclarationError(f"{render_ref(ref)} names no row: {error}") from None
-    _bounded(Node("rows", (ref,), 1), render_ref(ref))
+    _refuse_deep(stage(ref), render_ref(ref))
     return ref
 
 
-def _bounded(node: Node, text: str) -> None:
-    if nested(node) > MAX_DEPTH:
+def _refuse_deep(reads: int, text: str) -> None:
+    if reads > MAX_DEPTH:
         raise DeclarationError(f"{text} follows keys through more than {MAX_DEPTH} reads: name the row by an argument")
 
 
@@ -138,8 +140,10 @@ def field(ref: RefNode, name: object) -> Node:
         raise DeclarationError(
             f"{render_ref(ref)} are many rows: each.{name} is a field of one, within every() and others"
         )
+    if not isinstance(name, str):
+        raise DeclarationError(f"a field is named by text, not by {name!r}: {render_ref(ref)} is a row")
     if ref.fields is not None and name not in ref.fields:
-        raise DeclarationError(f"{ref.kind!r} has no field {name!r}{suggestion(str(name), ref.fields)}")
+        raise DeclarationError(f"{ref.kind!r} has no field {name!r}{suggestion(name, ref.fields)}")
     return item(make("field", ref, ()), name)
 
 
@@ -157,21 +161,14 @@ def item(base: Node, key: object) -> Node:
     if isinstance(key, Node):
         if key.op in CONDITIONS or key.op in LISTS:
             raise DeclarationError(f"an item is looked up by text or position, not by {render_node(key)}")
-        return make("get", operand(base), key)
+        return make("get", base, key)
     if isinstance(key, bool) or not isinstance(key, (str, int)) or (isinstance(key, int) and key < 0):
         raise DeclarationError(f"{render_node(base)}[{key!r}] is no item: items are named by text or counted from 0")
     step = literal(key).args[0]
     if base.op in ROOTS:
         *before, path = base.args
         return make(base.op, *before, (*path, step)) if before else root(base.op, (*path, step))
-    return make("item", operand(base), step)
-
-
-def operand(node: Node) -> Node:
-    """The node, unless it is one that is only ever a part of others."""
-    if node.op == "arg" and not node.args[0]:
-        raise DeclarationError("arg stands for all arguments: name one, as arg.amount")
-    return node
+    return make("item", base, step)
 
 
 # --- Comparison and numbers -------------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ def compare(op: str, left: Node, right: Node) -> Node:
     """`== != < <= > >=`."""
     symbol = SYMBOLS[op]
     ordered = op not in {"eq", "ne"}
-    for node in (operand(left), operand(right)):
+    for node in (left, right):
         if node.op in {"and", "or"}:
             raise DeclarationError(
                 f"{render_node(node)} is already a condition: & and | bind tighter than {symbol}, "
@@ -202,17 +199,15 @@ def _is_unordered(node: Node) -> bool:
     return node.op == "lit" and (type(node.args[0]) is bool or not isinstance(node.args[0], (int, str, Decimal, date)))
 
 
-def arithmetic(op: str, left: Node, right: Node) -> Node:
-    """`+ - *` of whole and decimal numbers, exact; a sum of sums is one node."""
-    for node in (left, right):
+def arithmetic(op: str, first: Node, *others: Node) -> Node:
+    """`+ - *` of whole and decimal numbers, exact; a sum that begins with a sum is one node."""
+    for node in (first, *others):
         _number(node, SYMBOLS[op])
-    if op == "add" and left.op == "add":
-        return make("add", *left.args, right)
-    return make(op, left, right)
+    return make(op, *(first.args if op == "add" and first.op == "add" else (first,)), *others)
 
 
 def _number(node: Node, where: str) -> Node:
-    value = operand(node).args[0] if node.op == "lit" else 0
+    value = node.args[0] if node.op == "lit" else 0
     if node.op in CONDITIONS or node.op in LISTS or type(value) not in (int, Decimal):
         hint = "" if not isinstance(value, str) else "; give a key its parts instead of joined text"
         raise DeclarationError(f"{where} takes numbers: {render_node(node)} is none{hint}")
@@ -234,7 +229,7 @@ def as_utc(base: Node, zone: object) -> Node:
         ZoneInfo(zone if isinstance(zone, str) else "")
     except (ValueError, OSError, LookupError):
         raise DeclarationError(f"{zone!r} is no time zone: name one of the IANA's, such as 'Europe/London'") from None
-    return make("as_utc", operand(base), zone)
+    return make("as_utc", base, zone)
 
 
 # --- Logic ------------------------------------------------------------------------------------------------------------
@@ -242,16 +237,16 @@ def as_utc(base: Node, zone: object) -> Node:
 
 def condition(node: Node, where: str) -> Node:
     """The node, unless it can never be true or false."""
-    value = operand(node).args[0] if node.op == "lit" else True
+    value = node.args[0] if node.op == "lit" else True
     if node.op in NUMBERS or node.op in LISTS or node.op == "as_utc" or type(value) is not bool:
         raise DeclarationError(f"{where} takes conditions: {render_node(node)} is neither true nor false")
     return node
 
 
-def logic(op: str, left: Node, right: Node) -> Node:
+def logic(op: str, *nodes: Node) -> Node:
     """`&` and `|`; a chain of one of them is one node."""
     parts: list[Node] = []
-    for node in (left, right):
+    for node in nodes:
         parts.extend(node.args if condition(node, SYMBOLS[op]).op == op else (node,))
     return make(op, *parts)
 
@@ -265,7 +260,7 @@ def negation(node: Node) -> Node:
 
 
 def _list(node: Node, where: str) -> Node:
-    value = operand(node).args[0] if node.op == "lit" else ()
+    value = node.args[0] if node.op == "lit" else ()
     if node.op in CONDITIONS or node.op in NUMBERS or node.op == "as_utc" or not isinstance(value, tuple):
         raise DeclarationError(f"{where} takes a list: {render_node(node)} is none")
     return node
@@ -276,13 +271,13 @@ def member(op: str, left: Node, right: Node) -> Node:
     lists = {"in": (right,), "contains": (left,), "all_in": (left, right)}[op]
     for node in lists:
         _list(node, f"{op.removesuffix('_')}()")
-    return make(op, operand(left), operand(right))
+    return make(op, left, right)
 
 
 def quantifier(op: str, rows: Node, criterion: Node) -> Node:
     """`every`, `none` and `where`: `each` in the criterion is the row."""
     node = make(op, _list(rows, f"{op}()"), condition(criterion, f"{op}()"))
-    _bounded(node, render_node(node))
+    _refuse_deep(nested(node), render_node(node))
     return node
 
 
@@ -306,7 +301,7 @@ def largest(values: tuple[Node, ...]) -> Node:
     if len(values) == 1:
         return listed("largest_of", values[0])
     for node in values:
-        if operand(node).op in CONDITIONS or node.op in LISTS or _is_unordered(node):
+        if node.op in CONDITIONS or node.op in LISTS or _is_unordered(node):
             raise DeclarationError(f"largest() puts numbers, texts and dates in order: {render_node(node)} is none")
     if not values:
         raise DeclarationError("largest() of nothing: give it values or one list")
@@ -322,14 +317,14 @@ def exists(base: Node | RefNode) -> Node:
         return make("exists_row", base)
     if base.op not in ROOTS and base.op not in {"item", "get"}:
         raise DeclarationError(f"exists() asks whether a row, a field or an item is there: {render_node(base)} is none")
-    return make("exists", operand(base))
+    return make("exists", base)
 
 
 def unary(op: str, base: Node) -> Node:
     """`is_null` and `unchanged`."""
     if op == "unchanged" and base.free:
         raise DeclarationError(f"unchanged() cannot tell the rows of a list apart: {render_node(base)}: take the list")
-    return make(op, operand(base))
+    return make(op, base)
 
 
 def holds(base: Node) -> Node:
@@ -350,7 +345,7 @@ def fresh(moment: Node, span: object) -> Node:
 
 
 def _moment(node: Node, where: str) -> Node:
-    value = operand(node).args[0] if node.op == "lit" else None
+    value = node.args[0] if node.op == "lit" else None
     if node.free:
         raise DeclarationError(f"a deadline cannot differ by row: {where} got {render_node(node)}")
     if node.op in CONDITIONS or node.op in NUMBERS or node.op in LISTS or not isinstance(value, datetime | None):
@@ -361,5 +356,5 @@ def _moment(node: Node, where: str) -> Node:
 def call(name: str, version: str, params: Mapping[str, Any], arguments: tuple[Node, ...]) -> Node:
     """A registered validator's judgement of these values."""
     frozen = literal(params)
-    bare = make("call", *map(operand, arguments))
+    bare = make("call", *arguments)
     return Node("call", (name, version, frozen.args[0], *arguments), max(frozen.height, bare.height), free=bare.free)

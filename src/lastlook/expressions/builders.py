@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook.errors import DeclarationError
 from lastlook.expressions import build
-from lastlook.expressions.expr import Expr, Term, condition_of, operand_of, reference_in
+from lastlook.expressions.expr import BoolClause, Clause, Expr, Term, condition_of, operand_of, reference_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -103,7 +103,7 @@ def rows(kind: str) -> Expr[Any]:
     return Term(build.make("rows", build.reference(kind, ())))
 
 
-def exists(where: Ref | Expr[Any]) -> Expr[bool]:
+def exists(where: Ref | Expr[Any] | Clause | type[Any]) -> Expr[bool]:
     """Whether a row, a field or an item is there; null is there.
 
     False only after a successful read: an unreadable system makes it unverifiable. It is false too where the way to it
@@ -113,28 +113,28 @@ def exists(where: Ref | Expr[Any]) -> Expr[bool]:
     return Term(build.exists(operand_of(where) if ref is None else ref))
 
 
-def every(values: Expr[Any] | Iterable[Any], condition: Expr[bool]) -> Expr[bool]:
+def every(values: Expr[Any] | Clause | Iterable[Any], condition: Expr[bool] | BoolClause) -> Expr[bool]:
     """As `values.every(condition)`."""
     return Term(build.quantifier("every", operand_of(values), condition_of(condition, "every()")))
 
 
-def none(values: Expr[Any] | Iterable[Any], condition: Expr[bool]) -> Expr[bool]:
+def none(values: Expr[Any] | Clause | Iterable[Any], condition: Expr[bool] | BoolClause) -> Expr[bool]:
     """As `values.none(condition)`."""
     return Term(build.quantifier("none", operand_of(values), condition_of(condition, "none()")))
 
 
-def count(values: Expr[Any]) -> Expr[int]:
+def count(values: Expr[Any] | Clause) -> Expr[int]:
     """As `values.count()`."""
     return Term(build.listed("count", operand_of(values)))
 
 
-def total(values: Expr[Any], *path: str | int) -> Expr[Decimal]:
+def total(values: Expr[Any] | Clause, *path: str | int) -> Expr[Decimal]:
     """As `values.total("price")`."""
     node = operand_of(values)
     return Term(build.listed("total", build.pluck(node, path) if path else node))
 
 
-def largest(*values: Expr[Any] | int | Decimal | str | date) -> Expr[Any]:
+def largest(*values: Expr[Any] | Clause | int | Decimal | str | date) -> Expr[Any]:
     """The largest of several values, as `largest(0, order.total - 100)`, or of the elements of one list.
 
     Unverifiable for values of unlike kinds and for an empty list.
@@ -142,7 +142,7 @@ def largest(*values: Expr[Any] | int | Decimal | str | date) -> Expr[Any]:
     return Term(build.largest(tuple(operand_of(value) for value in values)))
 
 
-def lookup(table: Expr[Any], *keys: Expr[Any] | str | int) -> Expr[Any]:
+def lookup(table: Expr[Any] | Clause, *keys: Expr[Any] | Clause | str | int) -> Expr[Any]:
     """The value of a table of tables: `lookup(fees.table, order.region, arg.speed)`."""
     node = operand_of(table)
     for key in keys:
@@ -150,7 +150,7 @@ def lookup(table: Expr[Any], *keys: Expr[Any] | str | int) -> Expr[Any]:
     return Term(node)
 
 
-def unchanged(value: Expr[Any]) -> Expr[bool]:
+def unchanged(value: Expr[Any] | Clause) -> Expr[bool]:
     """Whether the value still is what it was when the effect was proposed: what a person was shown and agreed to.
 
     Unverifiable where it is missing, then or now.
@@ -158,7 +158,7 @@ def unchanged(value: Expr[Any]) -> Expr[bool]:
     return Term(build.unary("unchanged", operand_of(value)))
 
 
-def holds(condition: Expr[bool]) -> Expr[bool]:
+def holds(condition: Expr[bool] | BoolClause) -> Expr[bool]:
     """The condition with unverifiable turned into false.
 
     Warning: `~holds(x)` is true of missing and of unreadable evidence. Use it only where that is what the rule says.
@@ -166,7 +166,7 @@ def holds(condition: Expr[bool]) -> Expr[bool]:
     return Term(build.holds(condition_of(condition, "holds()")))
 
 
-def before(moment: Expr[Any] | datetime) -> Expr[bool]:
+def before(moment: Expr[Any] | Clause | datetime) -> Expr[bool]:
     """Whether the moment is yet to come; a deadline, which the target's own clock decides in the end.
 
     It stands by itself or under `&` and `|`, so that there is a last moment at which the premise holds.
@@ -174,7 +174,7 @@ def before(moment: Expr[Any] | datetime) -> Expr[bool]:
     return Term(build.before(operand_of(moment)))
 
 
-def fresh(moment: Expr[Any], span: timedelta) -> Expr[bool]:
+def fresh(moment: Expr[Any] | Clause, span: timedelta) -> Expr[bool]:
     """Whether the moment, such as that of an approval, is at most this span ago; a deadline, as `before`.
 
     A moment that lies in the future is unverifiable.
@@ -182,7 +182,9 @@ def fresh(moment: Expr[Any], span: timedelta) -> Expr[bool]:
     return Term(build.fresh(operand_of(moment), span))
 
 
-def call_node(name: str, version: str, params: Mapping[str, Value], arguments: tuple[Expr[Any], ...]) -> Expr[bool]:
+def call_node(
+    name: str, version: str, params: Mapping[str, Value], arguments: tuple[Expr[Any] | Clause, ...]
+) -> Expr[bool]:
     """A registered validator's judgement of these values; the registry is not known here.
 
     Raises:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from lastlook.canonical import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Sized
+    from collections.abc import Mapping
     from datetime import datetime
 
     from lastlook.canonical import Absent, Value
+    from lastlook.expressions.evaluate import SlotTable
     from lastlook.expressions.tree import Path
     from lastlook.records import Address, Observation
 
@@ -25,13 +26,15 @@ class Unverifiable(Exception):
         reason: why, in words that name kinds and resolved places and never a value.
         missing: a row, field or item is not there; else something is of an unlike kind, out of bounds or unreadable.
         unreadable: a system could not be read.
+        in_row: what is missing is an item of the row that `each` stands for, so that `where` and `none` pass it over.
     """
 
-    def __init__(self, reason: str, *, missing: bool = False, unreadable: bool = False) -> None:
+    def __init__(self, reason: str, *, missing: bool = False, unreadable: bool = False, in_row: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.missing = missing
         self.unreadable = unreadable
+        self.in_row = in_row
 
 
 class Pending(Exception):
@@ -55,25 +58,6 @@ class Judgement:
     version: str
     params: Mapping[str, Value]
     values: tuple[Value, ...]
-
-
-class Slots(Protocol):
-    """What an environment needs to know of a table of slots."""
-
-    @property
-    def refs(self) -> Sized:
-        """The resources that have a slot."""
-        ...
-
-    @property
-    def derived(self) -> Sequence[bool]:
-        """Of each slot, whether its key needs evidence."""
-        ...
-
-    @property
-    def keys(self) -> Sequence[Callable[[Env], Address]]:
-        """What works out the address of each slot."""
-        ...
 
 
 class Env:
@@ -118,7 +102,7 @@ class Env:
 
     def __init__(
         self,
-        table: Any,
+        table: SlotTable,
         arguments: Mapping[str, Value],
         actor: Mapping[str, Value] | Absent = ABSENT,
         *,

@@ -12,7 +12,7 @@ from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.expr import Expr, node_of, reference_in
 from lastlook.expressions.jsonform import ref_text, text_of
 from lastlook.expressions.resources import Ref, ref_from
-from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, nested
+from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, stage
 from lastlook.records import Address
 
 if TYPE_CHECKING:
@@ -62,11 +62,10 @@ class SlotTable:
         if slot is None:
             key = compile_key(ref, self)  # which first adds the slots of the key's own evidence
             slot = self._slots[text] = len(self.refs)
-            stage = nested(Node("rows", (ref,), 1))
             self.refs.append(ref_from(ref))
             self.keys.append(key)
-            self.derived.append(stage > 1)
-            self.stages.append(stage)
+            self.derived.append(stage(ref) > 1)
+            self.stages.append(stage(ref))
         return slot
 
 
@@ -102,7 +101,8 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "item", (base, step):
             return _within(compile_node(base, slots), (step,), node, slots)
         case "get", (base, key):
-            return operations.get(compile_node(base, slots), compile_node(key, slots), place_of(node, slots))
+            both = compile_node(base, slots), compile_node(key, slots)
+            return operations.get(*both, place_of(node, slots), in_row=base.free)
         case "field", (RefNode() as ref, path):
             return _field(ref, path, slots)
         case "rows", (RefNode() as ref,):
@@ -128,7 +128,7 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "where", (base, condition):
             return operations.where(rows(base), compile_condition(condition, slots))
         case "pluck", (base, path):
-            return operations.pluck(rows(base), path, place_of(node, slots))
+            return operations.pluck(rows(base), path, place_of(node, slots), in_row=node.free)
         case "unchanged", (base,):
             part = _storable(base, slots)
             return operations.unchanged(text_of(base), part, place_of(node, slots))
@@ -211,7 +211,7 @@ def _argument(name: str) -> Compiled:
 
 def _within(start: Compiled, path: Path, node: Node, slots: SlotTable) -> Compiled:
     place = place_of(node, slots)
-    return lambda env: operations.there(start(env), path, env, place)
+    return lambda env: operations.there(start(env), path, env, place, in_row=node.free)
 
 
 def _observed(ref: RefNode, path: Path, slots: SlotTable) -> Callable[[Env], tuple[Address, Observation]]:

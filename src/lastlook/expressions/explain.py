@@ -60,7 +60,8 @@ class _Reader:
         except Pending:
             return f"{self.place(node)} cannot be verified: not everything that it names was read"
         except Unverifiable as stop:
-            return f"{self.place(node)} cannot be verified: {stop.reason}"
+            place = self.place(node)
+            return f"{'' if place in stop.reason else f'{place} '}cannot be verified: {stop.reason}"
         return f"{self.place(node)} holds" if value is True else self.why(node)
 
     def why(self, node: Node) -> str:

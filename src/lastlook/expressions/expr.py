@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from decimal import Decimal
 
-__all__ = ["BoolClause", "Expr", "Field", "Term", "condition_of", "field_from", "node_of", "operand_of", "reference_in"]
+__all__ = [
+    "BoolClause",
+    "Clause",
+    "Expr",
+    "Field",
+    "Term",
+    "condition_of",
+    "field_from",
+    "node_of",
+    "operand_of",
+    "reference_in",
+]
 
 T = TypeVar("T")
 
@@ -34,11 +45,28 @@ def reference_in(value: object) -> RefNode | None:
     return ref if isinstance(ref, RefNode) else None
 
 
-class BoolClause(Protocol):
-    """What SQLAlchemy's conditions meet and no value does, so that mapped attributes type-check as premises."""
+class Clause(Protocol):
+    """What SQLAlchemy's mapped attributes meet, whose types `row()` borrows; at run time they are Fields."""
 
     def is_distinct_from(self, other: Any, /) -> Any:
-        """As SQLAlchemy's `ColumnElement.is_distinct_from`; never called here."""
+        """As SQLAlchemy's `ColumnOperators.is_distinct_from`; never called here."""
+
+
+class _BoolType(Protocol):
+    def result_processor(self, dialect: Any, coltype: Any, /) -> Callable[[Any], bool | None] | None: ...
+
+
+class _BoolLabel(Protocol):
+    @property
+    def type(self) -> _BoolType: ...
+
+
+class BoolClause(Clause, Protocol):
+    """A Clause that is a condition: the first member of SQLAlchemy's in which the type of the value can be seen."""
+
+    def label(self, name: str, /) -> _BoolLabel:
+        """As SQLAlchemy's `SQLCoreOperations.label`; never called here."""
+        ...
 
 
 def operand_of(value: object) -> Node:
@@ -48,7 +76,7 @@ def operand_of(value: object) -> Node:
         DeclarationError: a resource, or no constant.
     """
     if isinstance(value, Expr):
-        return build.operand(node_of(cast("Expr[object]", value)))
+        return node_of(cast("Expr[object]", value))
     ref = reference_in(value)
     if ref is not None:
         raise DeclarationError(f"{render_ref(ref)} is a resource and no value: name one of its fields, or exists(...)")
@@ -173,11 +201,11 @@ class Expr(Generic[T]):
     def __invert__(self: Expr[bool]) -> Expr[bool]:
         return Term(build.negation(node_of(self)))
 
-    def __getitem__(self, item: str | int | Expr[Any]) -> Expr[Any]:
+    def __getitem__(self, item: str | int | Expr[Any] | Clause) -> Expr[Any]:
         """A place within the value: by name, by position from 0, or by an expression that gives one."""
         return Term(build.item(self._node, _key(item)))
 
-    def in_(self, values: Expr[Any] | Collection[Any]) -> Expr[bool]:
+    def in_(self, values: Expr[Any] | Clause | Collection[Any]) -> Expr[bool]:
         """Whether the value is an element of a list; unverifiable if elements are there and all are of another kind."""
         return Term(build.member("in", self._node, operand_of(_listed(values))))
 
@@ -185,7 +213,7 @@ class Expr(Generic[T]):
         """Whether this list has the value as an element, as `value.in_(this)`; parts of a text are none."""
         return Term(build.member("contains", self._node, operand_of(value)))
 
-    def all_in(self, values: Expr[Any] | Collection[Any]) -> Expr[bool]:
+    def all_in(self, values: Expr[Any] | Clause | Collection[Any]) -> Expr[bool]:
         """Whether each element of this list is in the other, as often as it is here (multiset inclusion)."""
         return Term(build.member("all_in", self._node, operand_of(_listed(values))))
 
@@ -202,15 +230,15 @@ class Expr(Generic[T]):
         """The list of one item of each row of this list, such as `lines.pluck("price")`."""
         return Term(build.pluck(self._node, path))
 
-    def where(self, condition: Expr[bool]) -> Expr[Any]:
+    def where(self, condition: Expr[bool] | BoolClause) -> Expr[Any]:
         """The rows of this list for which the condition over `each` is true; a row that lacks the field is not."""
         return Term(build.quantifier("where", self._node, condition_of(condition, "where()")))
 
-    def every(self, condition: Expr[bool]) -> Expr[bool]:
+    def every(self, condition: Expr[bool] | BoolClause) -> Expr[bool]:
         """Whether the condition over `each` is true of all rows of this list, so of an empty one."""
         return Term(build.quantifier("every", self._node, condition_of(condition, "every()")))
 
-    def none(self, condition: Expr[bool]) -> Expr[bool]:
+    def none(self, condition: Expr[bool] | BoolClause) -> Expr[bool]:
         """Whether the condition over `each` is true of no row of this list; it is not of one that lacks the field."""
         return Term(build.quantifier("none", self._node, condition_of(condition, "none()")))
 
@@ -244,7 +272,7 @@ class Expr(Generic[T]):
 
     def __iter__(self) -> NoReturn:
         text = render_node(self._node)
-        raise DeclarationError(f"{text} has no rows yet to go through: write every({text}, each.x > 0), count({text})")
+        raise DeclarationError(f"{text} has no rows yet to go through: write every(), none(), count() or total() of it")
 
     def __contains__(self, item: object) -> NoReturn:
         raise DeclarationError(f"{render_node(self._node)} has no elements yet: write .contains(x) for x in it")
@@ -272,6 +300,9 @@ class Expr(Generic[T]):
                 raise AttributeError(name)
             text = render_node(self._node)
             raise DeclarationError(f"{text} has no operation {name!r}: an item of that name is {text}[{name!r}]")
+
+        def __len__(self) -> NoReturn:
+            raise DeclarationError(f"{render_node(self._node)} has no length yet: write count(x) for len(x)")
 
         def __rand__(self, other: object) -> NoReturn:
             condition_of(other, "&")
@@ -309,8 +340,8 @@ class Field(Expr[T]):
     @overload
     def __getitem__(self, item: str | int) -> Field[Any]: ...
     @overload
-    def __getitem__(self, item: str | int | Expr[Any]) -> Expr[Any]: ...
-    def __getitem__(self, item: str | int | Expr[Any]) -> Expr[Any]:
+    def __getitem__(self, item: str | int | Expr[Any] | Clause) -> Expr[Any]: ...
+    def __getitem__(self, item: str | int | Expr[Any] | Clause) -> Expr[Any]:
         """As of any expression; a constant item is a Field again."""
         node = build.item(self._node, _key(item))
         return field_from(node) if node.op == "field" else Term(node)

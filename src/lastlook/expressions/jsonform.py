@@ -97,12 +97,8 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
         case (("eq" | "ne" | "lt" | "le" | "gt" | "ge"), [left, right]):
             return build.compare(cast("str", tag), load(left), load(right))
         case (("add" | "and" | "or"), [first, second, *others]):
-            node = load(first)
-            for other in (second, *others):
-                right = load(other)
-                op = cast("str", tag)
-                node = build.arithmetic(op, node, right) if op == "add" else build.logic(op, node, right)
-            return node
+            nodes = map(load, (first, second, *others))
+            return build.arithmetic("add", *nodes) if tag == "add" else build.logic(cast("str", tag), *nodes)
         case (("sub" | "mul"), [left, right]):
             return build.arithmetic(cast("str", tag), load(left), load(right))
         case (("in" | "contains" | "all_in"), [left, right]):
@@ -131,7 +127,7 @@ def _build(tag: object, parts: list[object], levels: int) -> Node:
             return build.holds(load(base))
         case "before", [moment]:
             return build.before(load(moment))
-        case "fresh", [moment, int() as span] if abs(span) < 10**18:
+        case "fresh", [moment, int() as span] if not isinstance(span, bool) and abs(span) < 10**18:
             return build.fresh(load(moment), span * _MICROSECOND)
         case "call", [str() as name, str() as version, params, *arguments] if isinstance(params, Mapping):
             named = cast("Mapping[str, object]", params)

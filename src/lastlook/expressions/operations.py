@@ -49,8 +49,8 @@ Place: TypeAlias = Callable[[Env], str]
 
 
 def _worse(one: Unverifiable | None, other: Unverifiable) -> Unverifiable:
-    """The first, unless only the second is more than a missing field, which may pass for a row that does not match."""
-    return other if one is None or (one.missing and not other.missing) else one
+    """The first, unless only the second is more than a row's missing item, for which alone a row may be passed over."""
+    return other if one is None or (one.in_row and not other.in_row) else one
 
 
 def _settle(stop: Pending | Unverifiable, right: Compiled, env: Env) -> NoReturn:
@@ -175,20 +175,20 @@ def comparison(op: str, left: Compiled, right: Compiled, place: Place) -> Compil
     return compare
 
 
-def get(base: Compiled, key: Compiled, place: Place) -> Compiled:
+def get(base: Compiled, key: Compiled, place: Place, *, in_row: bool) -> Compiled:
     """An item whose name or position is worked out."""
 
     def item(env: Env) -> Value:
         table, step = all_of((base, key), env)
         if type(step) is not str and type(step) is not int:
             raise Unverifiable(f"{place(env)}: the key is neither text nor a position")
-        return there(table, (step,), env, place)
+        return there(table, (step,), env, place, in_row=in_row)
 
     return item
 
 
-def there(value: Value, path: Iterable[Value], env: Env, place: Place) -> Value:
-    """What lies at a path below a value.
+def there(value: Value, path: Iterable[Value], env: Env, place: Place, *, in_row: bool) -> Value:
+    """What lies at a path below a value, which is the row of a quantifier or is within it where `in_row`.
 
     Raises:
         Unverifiable: nothing does.
@@ -199,7 +199,7 @@ def there(value: Value, path: Iterable[Value], env: Env, place: Place) -> Value:
     except LookupError:
         value = canonical.ABSENT
     if value is canonical.ABSENT:
-        raise Unverifiable(f"there is no {place(env)}", missing=True)
+        raise Unverifiable(f"there is no {place(env)}", missing=True, in_row=in_row)
     return value
 
 
@@ -294,7 +294,7 @@ def rows_of(part: Compiled, place: Place) -> Callable[[Env], tuple[Value, ...]]:
 def _matches(
     found: tuple[Value, ...], condition: Compiled, env: Env, *, lenient: bool
 ) -> tuple[list[bool], Unverifiable | None]:
-    """Of which rows the condition holds, and what was unverifiable; of a `lenient` one a missing field is no match."""
+    """Of which rows the condition holds, and what was unverifiable; if `lenient`, a row that lacks an item is none."""
     matches: list[bool] = []
     pending: Pending | None = None
     failed: Unverifiable | None = None
@@ -307,7 +307,7 @@ def _matches(
             except Pending as stop:
                 pending = stop
             except Unverifiable as stop:
-                if lenient and stop.missing:
+                if lenient and stop.in_row:
                     matches.append(False)
                 else:
                     failed = _worse(failed, stop)
@@ -355,9 +355,11 @@ def where(rows: Callable[[Env], tuple[Value, ...]], condition: Compiled) -> Comp
     return some
 
 
-def pluck(rows: Callable[[Env], tuple[Value, ...]], path: tuple[str | int, ...], place: Place) -> Compiled:
+def pluck(
+    rows: Callable[[Env], tuple[Value, ...]], path: tuple[str | int, ...], place: Place, *, in_row: bool
+) -> Compiled:
     """One item of each row."""
-    return lambda env: tuple(there(row, path, env, place) for row in rows(env))
+    return lambda env: tuple(there(row, path, env, place, in_row=in_row) for row in rows(env))
 
 
 # --- What is not of the evidence alone --------------------------------------------------------------------------------
@@ -453,8 +455,8 @@ def judgement(name: str, version: str, params: Mapping[str, Value], parts: list[
         if answer is None:
             env.unjudged[key] = Judgement(key, name, version, params, operands)
             raise Pending
-        if isinstance(answer, str):
-            raise Unverifiable(answer)
-        return answer
+        if answer is True or answer is False:
+            return answer
+        raise Unverifiable(f"{name}@{version}: {answer}")
 
     return judged

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
 from lastlook.errors import DeclarationError
 from lastlook.expressions import build
 from lastlook.expressions.english import render_ref
-from lastlook.expressions.expr import Expr, Field, Term, field_from, node_of, operand_of, reference_in
+from lastlook.expressions.expr import Clause, Expr, Field, Term, field_from, node_of, operand_of, reference_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -31,7 +31,7 @@ __all__ = [
     "resource",
 ]
 
-KeyPart: TypeAlias = "Expr[Any] | str | int | bytes | date | UUID"
+KeyPart: TypeAlias = "Expr[Any] | Clause | str | int | bytes | date | UUID"
 
 
 class Ref:
@@ -122,8 +122,10 @@ class Resource(Ref):
         names: set[str] = set()
         public: set[str] = set()
         for name, annotation in inspect.get_annotations(cls).items():
-            if name.startswith("_") or "ClassVar" in str(annotation):
+            if "ClassVar" in str(annotation):
                 continue
+            if name in _RESERVED:
+                raise DeclarationError(f"{cls.__name__}.{name} is taken: leave it undeclared and read it by item")
             if not _is_field(annotation):
                 raise DeclarationError(f"{cls.__name__}.{name} is no field: declare it as {name}: Field[...]")
             names.add(name)
@@ -131,6 +133,11 @@ class Resource(Ref):
             if isinstance(default, Field) and node_of(cast("Field[object]", default)).args[0]:
                 public.add(name)
             setattr(cls, name, _Declared(name))
+        for name, default in cls.__dict__.items():
+            if isinstance(default, Field):
+                raise DeclarationError(
+                    f"{cls.__name__}.{name} has no type: declare it as {name}: Field[...] = Field(...)"
+                )
         cls._fields = cls._fields | names
         cls._public = cls._public | public
 
@@ -138,6 +145,9 @@ class Resource(Ref):
         cls = type(self)
         made = make_ref(cls._kind, key, fields=cls._fields, public=cls._public)
         object.__setattr__(self, "_ref", reference_in(made))
+
+
+_RESERVED: Final = frozenset({"_ref", "_kind", "_fields", "_public"})
 
 
 def _is_field(annotation: object) -> bool:

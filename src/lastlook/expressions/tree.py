@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CONDITIONS", "NUMBERS", "QUANTIFIERS", "Node", "Path", "RefNode", "children", "nested", "walk"]
+__all__ = ["CONDITIONS", "NUMBERS", "QUANTIFIERS", "Node", "Path", "RefNode", "children", "nested", "stage", "walk"]
 
 Path: TypeAlias = tuple[str | int, ...]
 """Names of map items and positions of list items, from the outside in."""
@@ -25,7 +25,7 @@ LISTS: Final = frozenset({"rows", "pluck", "where"})
 ROOTS: Final = frozenset({"arg", "actor", "each", "field"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
     """One operation and its parts; compare trees by their JSON form.
 
@@ -80,6 +80,11 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in children(node):
         yield from walk(child)
+
+
+def stage(ref: RefNode, above: int = 0) -> int:
+    """How many reads it takes to read a resource: 1 where its key needs no evidence."""
+    return 1 + max((nested(part, above) for part in ref.key), default=0)
 
 
 def nested(node: Node, above: int = 0) -> int:

@@ -68,6 +68,8 @@ def kind_of(value: Value) -> str:
     """
     kind = _KINDS.get(type(value))
     if kind is not None:
+        if type(value) is Decimal and not value.is_finite():
+            raise Flaw("NaN or Infinity, not a number")
         return kind
     if isinstance(value, float):
         raise Flaw(_FLOAT)
@@ -75,7 +77,9 @@ def kind_of(value: Value) -> str:
         if value.tzinfo is None:
             raise Flaw(_NAIVE)
         return "a moment"
-    return "a map"
+    if isinstance(value, Mapping):
+        return "a map"
+    raise Flaw("a value that was not frozen when it was read")
 
 
 def check(value: Value) -> str:
@@ -123,9 +127,10 @@ def number(value: Value) -> int | Decimal:
     Raises:
         Flaw: it is none; a bool is none.
     """
-    if type(value) is int or type(value) is Decimal:
-        return value
-    raise Flaw(f"{kind_of(value)}, not a number")
+    kind = kind_of(value)
+    if kind == "a number":
+        return cast("int | Decimal", value)
+    raise Flaw(f"{kind}, not a number")
 
 
 def _bounded(result: int | Decimal) -> int | Decimal:
