@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lastlook.expressions import operations
+from lastlook.expressions import context, operations
 from lastlook.expressions.environment import Env, Unverifiable
 from lastlook.expressions.evaluate import SlotTable, compile_condition, compile_node, place_of
 from lastlook.expressions.expr import Expr, node_of
@@ -36,10 +36,10 @@ def _until(node: Node, slots: SlotTable) -> Deadline:
     match node.op, node.args:
         case "before", (moment,):
             value = compile_node(moment, slots)
-            return lambda env: operations.last_before(value(env), env, place)
+            return lambda env: context.last_before(value(env), env, place)
         case "fresh", (moment, span):
             value = compile_node(moment, slots)
-            return lambda env: operations.last_fresh(value(env), span, env, place)
+            return lambda env: context.last_fresh(value(env), span, env, place)
         case "and", parts:
             return _earliest([_until(part, slots) for part in parts])
         case _:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lastlook.canonical import ABSENT, Value
 from lastlook.errors import CanonicalError, DeclarationError
-from lastlook.expressions import operations, values
+from lastlook.expressions import context, operations, quantifiers, values
 from lastlook.expressions.english import render_node, render_path, render_ref
 from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.expr import Expr, node_of, reference_in
@@ -85,7 +85,7 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
     """As `compile_expression`, of a tree that may name `each`."""
 
     def rows(part: Node) -> Callable[[Env], tuple[Value, ...]]:
-        return operations.rows_of(compile_node(part, slots), place_of(part, slots))
+        return quantifiers.rows_of(compile_node(part, slots), place_of(part, slots))
 
     match node.op, node.args:
         case "lit", (value,):
@@ -122,23 +122,23 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "holds", (part,):
             return operations.holds(compile_condition(part, slots))
         case "every", (base, condition):
-            return operations.every(rows(base), compile_condition(condition, slots))
+            return quantifiers.every(rows(base), compile_condition(condition, slots))
         case "none", (base, condition):
-            return operations.none(rows(base), compile_condition(condition, slots))
+            return quantifiers.none(rows(base), compile_condition(condition, slots))
         case "where", (base, condition):
-            return operations.where(rows(base), compile_condition(condition, slots))
+            return quantifiers.where(rows(base), compile_condition(condition, slots))
         case "pluck", (base, path):
-            return operations.pluck(rows(base), path, place_of(node, slots), in_row=node.free)
+            return quantifiers.pluck(rows(base), path, place_of(node, slots), in_row=node.free)
         case "unchanged", (base,):
             part = _storable(base, slots)
-            return operations.unchanged(text_of(base), part, place_of(node, slots))
+            return context.unchanged(text_of(base), part, place_of(node, slots))
         case "before", (moment,):
-            return operations.before(compile_node(moment, slots), place_of(node, slots))
+            return context.before(compile_node(moment, slots), place_of(node, slots))
         case "fresh", (moment, span):
-            return operations.fresh(compile_node(moment, slots), span, place_of(node, slots))
+            return context.fresh(compile_node(moment, slots), span, place_of(node, slots))
         case "call", (name, version, params, *arguments):
             storable = [_storable(argument, slots) for argument in arguments]
-            return operations.judgement(name, version, params, storable, place_of(node, slots))
+            return context.judgement(name, version, params, storable, place_of(node, slots))
         case "as_utc", (base, zone):
             from zoneinfo import ZoneInfo  # dear to import, and rarely needed
 
@@ -158,7 +158,7 @@ def compile_condition(node: Node, slots: SlotTable) -> Compiled:
 
 
 def _storable(node: Node, slots: SlotTable) -> Compiled:
-    return operations.checked(compile_node(node, slots), place_of(node, slots))
+    return context.checked(compile_node(node, slots), place_of(node, slots))
 
 
 def place_of(node: Node, slots: SlotTable) -> Place:
@@ -248,7 +248,7 @@ def _row(ref: RefNode, slots: SlotTable) -> Compiled:
 
 
 def _rows(ref: RefNode, slots: SlotTable) -> Compiled:
-    return operations.rows_of(_row(ref, slots), lambda _: render_ref(ref))
+    return quantifiers.rows_of(_row(ref, slots), lambda _: render_ref(ref))
 
 
 def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:

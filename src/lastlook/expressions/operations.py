@@ -8,47 +8,34 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from lastlook import canonical
 from lastlook.canonical import Value
-from lastlook.errors import CanonicalError
 from lastlook.expressions import values
-from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
+from lastlook.expressions.environment import Env, Pending, Unverifiable
 
 __all__ = [
     "Compiled",
     "Place",
     "all_of",
-    "before",
-    "checked",
     "comparison",
-    "every",
-    "fresh",
     "get",
     "holds",
-    "judgement",
     "kleene",
-    "last_before",
-    "last_fresh",
     "negation",
-    "none",
-    "pluck",
     "present",
-    "rows_of",
     "strict",
     "there",
     "truth",
-    "unchanged",
-    "where",
+    "worse",
 ]
 
 Compiled: TypeAlias = Callable[[Env], Value]
 Place: TypeAlias = Callable[[Env], str]
 
 
-def _worse(one: Unverifiable | None, other: Unverifiable) -> Unverifiable:
+def worse(one: Unverifiable | None, other: Unverifiable) -> Unverifiable:
     """The first, unless only the second is more than a row's missing item, for which alone a row may be passed over."""
     return other if one is None or (one.in_row and not other.in_row) else one
 
@@ -58,7 +45,7 @@ def _settle(stop: Pending | Unverifiable, right: Compiled, env: Env) -> NoReturn
     try:
         right(env)
     except Unverifiable as second:
-        raise (stop if isinstance(stop, Pending) else _worse(stop, second)) from None
+        raise (stop if isinstance(stop, Pending) else worse(stop, second)) from None
     raise stop
 
 
@@ -73,7 +60,7 @@ def all_of(parts: Iterable[Compiled], env: Env) -> list[Value]:
         except Pending as stop:
             pending = stop
         except Unverifiable as stop:
-            failed = _worse(failed, stop)
+            failed = worse(failed, stop)
     if pending is not None:
         raise pending
     if failed is not None:
@@ -232,7 +219,7 @@ def kleene(parts: list[Compiled], *, decisive: bool) -> Compiled:
             except Pending as stop:
                 pending = stop
             except Unverifiable as stop:
-                failed = _worse(failed, stop)
+                failed = worse(failed, stop)
         if pending is not None:
             raise pending
         if decided:
@@ -274,189 +261,3 @@ def present(part: Compiled) -> Compiled:
         return True
 
     return exists
-
-
-# --- Lists ------------------------------------------------------------------------------------------------------------
-
-
-def rows_of(part: Compiled, place: Place) -> Callable[[Env], tuple[Value, ...]]:
-    """The part, which has to be a list."""
-
-    def rows(env: Env) -> tuple[Value, ...]:
-        try:
-            return values.listed(part(env))
-        except values.Flaw as flaw:
-            raise Unverifiable(f"{place(env)}: {flaw}") from None
-
-    return rows
-
-
-def _matches(
-    found: tuple[Value, ...], condition: Compiled, env: Env, *, lenient: bool
-) -> tuple[list[bool], Unverifiable | None]:
-    """Of which rows the condition holds, and what was unverifiable; if `lenient`, a row that lacks an item is none."""
-    matches: list[bool] = []
-    pending: Pending | None = None
-    failed: Unverifiable | None = None
-    outer = env.row
-    try:
-        for row in found:
-            env.row = row
-            try:
-                matches.append(condition(env) is True)
-            except Pending as stop:
-                pending = stop
-            except Unverifiable as stop:
-                if lenient and stop.in_row:
-                    matches.append(False)
-                else:
-                    failed = _worse(failed, stop)
-    finally:
-        env.row = outer
-    if pending is not None:
-        raise pending
-    return matches, failed
-
-
-def every(rows: Callable[[Env], tuple[Value, ...]], condition: Compiled) -> Compiled:
-    """Whether the condition holds of all rows; one of which it does not decides."""
-
-    def of_all(env: Env) -> Value:
-        matches, failed = _matches(rows(env), condition, env, lenient=False)
-        if failed is not None and all(matches):
-            raise failed
-        return all(matches)
-
-    return of_all
-
-
-def none(rows: Callable[[Env], tuple[Value, ...]], condition: Compiled) -> Compiled:
-    """Whether the condition holds of no row."""
-
-    def of_none(env: Env) -> Value:
-        matches, failed = _matches(rows(env), condition, env, lenient=True)
-        if failed is not None:
-            raise failed
-        return not any(matches)
-
-    return of_none
-
-
-def where(rows: Callable[[Env], tuple[Value, ...]], condition: Compiled) -> Compiled:
-    """The rows of which the condition holds."""
-
-    def some(env: Env) -> Value:
-        found = rows(env)
-        matches, failed = _matches(found, condition, env, lenient=True)
-        if failed is not None:
-            raise failed
-        return tuple(row for row, match in zip(found, matches, strict=True) if match)
-
-    return some
-
-
-def pluck(
-    rows: Callable[[Env], tuple[Value, ...]], path: tuple[str | int, ...], place: Place, *, in_row: bool
-) -> Compiled:
-    """One item of each row."""
-    return lambda env: tuple(there(row, path, env, place, in_row=in_row) for row in rows(env))
-
-
-# --- What is not of the evidence alone --------------------------------------------------------------------------------
-
-
-def checked(part: Compiled, place: Place) -> Compiled:
-    """The part, which may not hold a float or a naive datetime, because it is stored."""
-
-    def storable(env: Env) -> Value:
-        value = part(env)
-        try:
-            values.check(value)
-        except values.Flaw as flaw:
-            raise Unverifiable(f"{place(env)}: {flaw}") from None
-        return value
-
-    return storable
-
-
-def unchanged(key: str, part: Compiled, place: Place) -> Compiled:
-    """Whether the part still is what was captured under the key."""
-
-    def still(env: Env) -> Value:
-        value = part(env)
-        if env.capturing:
-            env.captured[key] = value
-            return True
-        if key not in env.captured:
-            raise Unverifiable(f"{place(env)} was not captured when the effect was proposed")
-        return canonical.same(env.captured[key], value)
-
-    return still
-
-
-def before(moment: Compiled, place: Place) -> Compiled:
-    """Whether the moment is yet to come."""
-
-    def in_time(env: Env) -> Value:
-        return _now(env) <= last_before(moment(env), env, place)
-
-    return in_time
-
-
-def fresh(moment: Compiled, span: timedelta, place: Place) -> Compiled:
-    """Whether the moment is past, and by no more than the span."""
-
-    def in_time(env: Env) -> Value:
-        began, now = moment(env), _now(env)
-        last = last_fresh(began, span, env, place)
-        if cast("datetime", began) > now:
-            raise Unverifiable(f"{place(env)}: the moment lies in the future")
-        return now <= last
-
-    return in_time
-
-
-def _now(env: Env) -> datetime:
-    if env.now is None:
-        raise Unverifiable("there is no clock to judge a deadline by")
-    return env.now
-
-
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-def last_before(moment: Value, env: Env, place: Place) -> datetime:
-    """The last moment before one."""
-    return last_fresh(moment, -_MICROSECOND, env, place)
-
-
-def last_fresh(moment: Value, span: timedelta, env: Env, place: Place) -> datetime:
-    """The last moment of a span after one."""
-    try:
-        if not isinstance(moment, datetime) or values.kind_of(moment) != "a moment":
-            raise values.Flaw(f"{values.kind_of(moment)}, not a datetime")
-        return moment + span
-    except OverflowError:
-        raise Unverifiable(f"{place(env)}: a time out of bounds") from None
-    except values.Flaw as flaw:
-        raise Unverifiable(f"{place(env)}: {flaw}") from None
-
-
-def judgement(name: str, version: str, params: Mapping[str, Value], parts: list[Compiled], place: Place) -> Compiled:
-    """The answer of a validator, which has to be asked for beforehand."""
-
-    def judged(env: Env) -> Value:
-        operands = tuple(all_of(parts, env))
-        try:
-            key = canonical.encode((name, version, params, operands)).decode()
-        except CanonicalError:
-            raise Unverifiable(f"{place(env)}: arguments out of bounds") from None
-        answer = env.judged.get(key)
-        if answer is None:
-            env.unjudged[key] = Judgement(key, name, version, params, operands)
-            raise Pending
-        if answer is True or answer is False:
-            return answer
-        raise Unverifiable(f"{name}@{version}: {answer}")
-
-    return judged

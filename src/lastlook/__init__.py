@@ -1,0 +1,121 @@
+"""lastlook takes a last look at the world just before an AI agent's effect.
+
+Declare what must still hold with `@gate.effect(...)`, propose with `effect.propose(...)`, and release with `gate(intent)`:
+KEEP, REFRESH, REPLAN or BLOCK, and an effect only through a conditional write bound to exactly what was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lastlook.errors import (
+    Applied,
+    DeclarationError,
+    Declined,
+    EffectBlocked,
+    EffectContended,
+    EffectNotBound,
+    EffectStopped,
+    EffectUnknown,
+    InFlight,
+    IntegrityError,
+    KeyReused,
+    Outcome,
+    ReplanRequired,
+)
+from lastlook.expressions import (
+    Field,
+    Resource,
+    actor,
+    arg,
+    before,
+    count,
+    each,
+    every,
+    exists,
+    fresh,
+    holds,
+    largest,
+    literal,
+    lookup,
+    none,
+    resource,
+    rows,
+    total,
+    unchanged,
+)
+from lastlook.gate import AsyncGate, AsyncTransaction, Gate, Transaction
+from lastlook.index import Change
+from lastlook.memory import Memory, MemoryPermit
+from lastlook.premises import STRICT, UNBOUND, BindingPolicy, block_unless, replan_unless
+from lastlook.records import Capture, Grade, State
+from lastlook.store.memory import MemoryStore
+from lastlook.validators import validator
+from lastlook.verdicts import Intent, Preview, Verdict
+
+if TYPE_CHECKING:
+    __version__: str
+
+__all__ = [
+    "STRICT",
+    "UNBOUND",
+    "Applied",
+    "AsyncGate",
+    "AsyncTransaction",
+    "BindingPolicy",
+    "Capture",
+    "Change",
+    "DeclarationError",
+    "Declined",
+    "EffectBlocked",
+    "EffectContended",
+    "EffectNotBound",
+    "EffectStopped",
+    "EffectUnknown",
+    "Field",
+    "Gate",
+    "Grade",
+    "InFlight",
+    "IntegrityError",
+    "Intent",
+    "KeyReused",
+    "Memory",
+    "MemoryPermit",
+    "MemoryStore",
+    "Outcome",
+    "Preview",
+    "ReplanRequired",
+    "Resource",
+    "State",
+    "Transaction",
+    "Verdict",
+    "actor",
+    "arg",
+    "before",
+    "block_unless",
+    "count",
+    "each",
+    "every",
+    "exists",
+    "fresh",
+    "holds",
+    "largest",
+    "literal",
+    "lookup",
+    "none",
+    "replan_unless",
+    "resource",
+    "rows",
+    "total",
+    "unchanged",
+    "validator",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - costs more than the whole import
+
+        return version("lastlook")
+    message = f"module 'lastlook' has no attribute {name!r}"
+    raise AttributeError(message)

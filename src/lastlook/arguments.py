@@ -1,0 +1,230 @@
+"""An effect's signature and the codec of its arguments and result: bound by name, decoded strictly by annotation, stored."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import inspect
+import types
+import typing
+import uuid
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook import canonical
+from lastlook.errors import CanonicalError, DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastlook.canonical import Value
+
+__all__ = ["Arguments"]
+
+_SCALARS: tuple[type, ...] = (str, int, bool, Decimal, bytes, dt.date, dt.datetime, uuid.UUID)
+_CONTAINERS = (list, tuple, dict, Mapping, Sequence)
+
+
+class Arguments:
+    """The parameters behind `permit`, and how their values travel into the store and back.
+
+    Args:
+        function: the effect's body; its first parameter is `permit`.
+        name: how messages name the effect.
+
+    Raises:
+        DeclarationError: no function, a method, no `permit` first, `*args` or `**kwargs`, or a result that cannot be stored.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        if not inspect.isfunction(function):
+            message = f"@gate.effect got {type(function).__name__}: put the framework's decorator above, @gate.effect next to def"
+            raise DeclarationError(message)
+        self._function = function
+        self._name = name
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())
+        if parameters and parameters[0].name in ("self", "cls"):
+            message = f"{name}() is a method, and an intent outlives `{parameters[0].name}`: use a module-level function"
+            raise DeclarationError(message)
+        if not parameters or parameters[0].name != "permit" or parameters[0].kind is parameters[0].KEYWORD_ONLY:
+            rest = ", ".join(parameter.name for parameter in parameters if parameter.name != "permit")
+            message = f"{name}() must take `permit` first: def {name}(permit{', ' + rest if rest else ''})"
+            raise DeclarationError(message)
+        for parameter in parameters:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                message = f"{name}() takes {parameter}: an intent stores its arguments by name, so name each parameter"
+                raise DeclarationError(message)
+        self.parameters = tuple(parameters[1:])
+        self.names = frozenset(parameter.name for parameter in self.parameters)
+        self.signature = signature.replace(parameters=self.parameters)
+        self._positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_ONLY)
+        self._adapters: dict[str, Any] = {}
+        self._hints: dict[str, Any] | None = None
+        self._refuse_result()
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by parameter name, defaults applied, each decoded strictly by its annotation.
+
+        Raises:
+            TypeError: the call does not fit the signature, as Python itself would say.
+            CanonicalError: a value is not of its annotation, or cannot be stored.
+        """
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return {name: self._decode(name, value) for name, value in bound.arguments.items()}
+
+    def freeze(self, values: Mapping[str, Any]) -> Mapping[str, Value]:
+        """The values as they are stored.
+
+        Raises:
+            CanonicalError: a value has no canonical form; floats are among them.
+        """
+        frozen = {name: self._storable(name, value) for name, value in values.items()}
+        return types.MappingProxyType(frozen)
+
+    def thaw(self, stored: Mapping[str, Value]) -> dict[str, Any]:
+        """The values for the body, from the store, decoded under today's signature.
+
+        Raises:
+            CanonicalError: today's signature lacks one, needs another, or has another type.
+        """
+        known = {name: value for name, value in stored.items() if name in self.names}
+        gone = sorted(stored.keys() - known.keys())
+        if gone:
+            message = f"{self._name}() no longer takes {gone[0]!r}: propose it again under today's signature"
+            raise CanonicalError(message)
+        values: dict[str, Any] = {}
+        for parameter in self.parameters:
+            if parameter.name in known:
+                values[parameter.name] = self._restore(parameter.name, known[parameter.name])
+            elif parameter.default is not parameter.empty:
+                values[parameter.name] = parameter.default
+            else:
+                message = f"{self._name}() now needs {parameter.name!r}: propose it again under today's signature"
+                raise CanonicalError(message)
+        return values
+
+    def call(self, function: Callable[..., Any], permit: Any, values: Mapping[str, Any]) -> Any:
+        """Call the body with a permit and the values."""
+        if not self._positional:
+            return function(permit, **values)
+        keywords = {name: value for name, value in values.items() if name not in self._positional}
+        return function(permit, *(values[name] for name in self._positional), **keywords)
+
+    def store_result(self, value: Any) -> Value:
+        """The result as it is stored.
+
+        Raises:
+            CanonicalError: it has no canonical form.
+        """
+        if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+            return cast("Value", value)
+        stored = self._storable("return", value)
+        canonical.encode(stored)
+        return stored
+
+    def restore_result(self, stored: Value) -> Any:
+        """A stored result as the body returned it, as far as its annotation says; a stored value itself otherwise."""
+        try:
+            return self._restore("return", stored)
+        except CanonicalError:
+            return _thaw(stored)
+
+    def _hint(self, name: str) -> Any:
+        if self._hints is None:
+            try:
+                self._hints = typing.get_type_hints(self._function, include_extras=True)
+            except NameError as error:
+                message = f"{self._name}() has an annotation that does not resolve: {error}; import it where the function is defined"
+                raise DeclarationError(message) from error
+        return self._hints.get(name, Any)
+
+    def _adapter(self, name: str, hint: Any) -> Any:
+        found = self._adapters.get(name)
+        if found is None:
+            from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and needed only for other than plain annotations
+
+            found = self._adapters[name] = TypeAdapter(hint)
+        return found
+
+    def _decode(self, name: str, value: Any) -> Any:
+        hint = self._hint(name)
+        if hint is Any or (hint in _SCALARS and type(value) is hint):
+            return value
+        return self._validate(name, hint, value, strict=True)
+
+    def _restore(self, name: str, stored: Value) -> Any:
+        value, hint = _thaw(stored), self._hint(name)
+        if hint is Any or (hint in _SCALARS and type(value) is hint):
+            return value
+        # A stored Enum, dataclass or model is its plain value, which strictness would refuse; a scalar is itself.
+        return self._validate(name, hint, value, strict=hint in _SCALARS)
+
+    def _validate(self, name: str, hint: Any, value: Any, *, strict: bool) -> Any:
+        from pydantic import ValidationError  # noqa: PLC0415 - as above
+
+        try:
+            return self._adapter(name, hint).validate_python(value, strict=strict)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(str(part) for part in (name, *first["loc"]))
+            message = f"{self._name}() got a wrong {where!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+            raise CanonicalError(message) from None
+
+    def _storable(self, name: str, value: Any) -> Value:
+        kind = type(value)
+        if kind in (str, int, bool, types.NoneType):
+            return canonical.freeze(value, path=name)
+        if not isinstance(value, (*_SCALARS, list, tuple, Mapping, enum.Enum, types.NoneType)):
+            value = self._adapter(name, self._hint(name)).dump_python(value)
+        elif isinstance(value, (list, tuple, Mapping)) and self._hint(name) is not Any:
+            value = self._adapter(name, self._hint(name)).dump_python(value)
+        frozen = canonical.freeze(value, path=name)
+        canonical.encode(frozen)
+        return frozen
+
+    def _refuse_result(self) -> None:
+        try:
+            hint = self._hint("return")
+        except DeclarationError:
+            self._hints = None  # a forward reference: resolved at the first call, when its module is whole
+            return
+        refused = _unstorable(hint)
+        if refused is not None:
+            message = (
+                f"{self._name}() returns {refused}, which cannot be stored with the commit: "
+                "return a text, number, list, dict, dataclass or model instead, such as the new row's id"
+            )
+            raise DeclarationError(message)
+
+
+def _thaw(value: Value) -> Any:
+    if isinstance(value, tuple):
+        return [_thaw(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _thaw(item) for key, item in value.items()}
+    return value
+
+
+def _unstorable(hint: Any) -> str | None:
+    """The part of a return annotation that has no stored form, or None; what is not a plain class is tried at run time."""
+    if hint is Any or hint is None or hint is types.NoneType:
+        return None
+    origin = typing.get_origin(hint)
+    if origin is not None:
+        parts = [part for part in typing.get_args(hint) if part is not Ellipsis]
+        if origin is typing.Literal:
+            return None
+        if origin is typing.Annotated:
+            parts = parts[:1]
+        elif origin not in (typing.Union, types.UnionType) and not issubclass(origin, _CONTAINERS):
+            return getattr(origin, "__name__", str(origin))
+        return next((found for found in map(_unstorable, parts) if found is not None), None)
+    if not isinstance(hint, type):
+        return None
+    plain = issubclass(hint, (*_SCALARS, *_CONTAINERS, enum.Enum))
+    described = hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__pydantic_fields__") or typing.is_typeddict(hint)
+    mapped = hasattr(hint, "__mapper__") or hasattr(hint, "__table__")
+    return None if (plain or described) and not mapped else hint.__name__

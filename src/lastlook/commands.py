@@ -1,0 +1,98 @@
+"""What the protocol asks its driver to do: it touches no clock, socket, thread or random number itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any, TypeVar
+
+    from lastlook.contract import Contract, Pin
+    from lastlook.expressions import Judgement
+    from lastlook.plan import Plan
+    from lastlook.ports import Append, Attempt, Journal
+    from lastlook.records import Address, IntentRecord
+
+    T = TypeVar("T")
+    Protocol = Generator["Command", Any, T]
+
+__all__ = ["Apply", "Close", "Command", "Create", "Judge", "Load", "Now", "Observe", "Pause", "Read", "Transit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Give the stored intent, or None."""
+
+    intent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Read all of a plan's evidence anew, and the intent's row at the target: (cells, effect row or None)."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read these addresses: one observation each, in order, one batch per system."""
+
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Call these validators: for each judgement's key, True, False or why it gave neither."""
+
+    judgements: tuple[Judgement, ...]
+    pins: frozenset[Pin]
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Give the gate's present moment, aware."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Store a proposal, superseding another in the same transaction if there is one."""
+
+    record: IntentRecord
+    supersedes: Append | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transit:
+    """Make a state transition in the store."""
+
+    append: Append
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Let the effect's target apply an attempt; with a journal, in one transaction with its record."""
+
+    contract: Contract
+    attempt: Attempt
+    journal: Journal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Ask the target to close an attempt."""
+
+    contract: Contract
+    intent_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait a little, in seconds."""
+
+    seconds: float
+
+
+Command = Load | Observe | Read | Judge | Now | Create | Transit | Apply | Close | Pause

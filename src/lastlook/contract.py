@@ -1,0 +1,404 @@
+"""An effect's contract: its premises compiled once, what its evidence can be bound to, and every mistake found at import."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook import canonical
+from lastlook.errors import DeclarationError, Outcome
+from lastlook.expressions import (
+    Env,
+    Expr,
+    Ref,
+    SlotTable,
+    analyse,
+    compile_expression,
+    field_place,
+    from_json,
+    ref_key,
+    ref_kind,
+    render,
+    to_json,
+    valid_until,
+)
+from lastlook.records import Grade
+from lastlook.validators import REGISTRY
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lastlook.arguments import Arguments
+    from lastlook.expressions import Analysis
+    from lastlook.ports import Store, System, Target
+    from lastlook.premises import BindingPolicy, Premise
+    from lastlook.records import Address, Path, PremiseRecord
+
+__all__ = ["Check", "Contract", "Pin", "Program", "RefreshRule", "Surroundings"]
+
+Pin = tuple[str, str, str, str]
+"""A validator's name, version, parameter digest and source digest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """A premise, compiled: what the gate runs.
+
+    Attributes:
+        label: the declared form, unique within the contract.
+        severity: what failure demands; BLOCK where policy marks the evidence critical, whatever was declared.
+        declared: the severity as declared.
+        binds: it needs BOUND, HELD or store-owned evidence to be released.
+        condition: the tree, as stored.
+        holds: evaluates it; only the value True itself holds.
+        until: the moment up to which a true evaluation stays true, for a premise with a deadline.
+        volatile: its truth moves without any version, so that it runs at every gate.
+        traced: its evidence depends on evidence, and is known only by evaluating it.
+        evidence: slot and path of each piece of evidence that is named without other evidence.
+    """
+
+    label: str
+    severity: Outcome
+    declared: Outcome
+    binds: bool
+    because: str
+    accepts: str | None
+    awaited: bool
+    condition: str
+    holds: Callable[[Env], Any]
+    until: Callable[[Env], dt.datetime | None] | None
+    volatile: bool
+    traced: bool
+    pins: tuple[Pin, ...]
+    expression: Expr[bool]
+    analysis: Analysis
+    evidence: tuple[tuple[int, Path], ...]
+    grade: Grade
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRule:
+    """A place that is presentation only: a change there, and no premise failing, is REFRESH."""
+
+    slot: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Premises and refresh rules over one table of resource slots."""
+
+    slots: SlotTable
+    checks: tuple[Check, ...]
+    refresh: tuple[RefreshRule, ...]
+    target: tuple[Callable[[Env], Any], ...]
+    lane: tuple[Callable[[Env], Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a contract is checked against: the systems by kind, the target if it is one of them, the store's evidence."""
+
+    systems: Mapping[str, System]
+    target: Target | None
+    store: Store
+    policy: BindingPolicy
+
+    def grade(self, kind: str) -> Grade:
+        """How firmly evidence of a kind can be tied to the effect."""
+        if self.target is not None and self.target.can_check(kind):
+            return Grade.BOUND
+        owned = self.store.evidence
+        return Grade.RECORDED if owned is not None and kind in owned.kinds else Grade.UNBOUND
+
+
+class Contract:
+    """What an effect is declared with; compiled by `connect`, once the systems are known.
+
+    Raises:
+        DeclarationError: nothing to check, one condition declared twice, an unknown argument, a refresh field that decides.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        arguments: Arguments,
+        target: Ref | str,
+        premises: Sequence[Premise],
+        refresh: Sequence[Expr[Any]],
+        awaits: Sequence[Premise],
+        lane: Sequence[Expr[Any]],
+        irreversible: bool,
+        no_preconditions: bool,
+    ) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.target = target
+        self.irreversible = irreversible
+        self.no_preconditions = no_preconditions
+        self._premises = [(premise, False) for premise in premises] + [(premise, True) for premise in awaits]
+        self._refresh = [field_place(field) for field in refresh]
+        self._lane = tuple(lane)
+        self._refuse_mistakes(refresh)
+        self._program: Program | None = None
+        self.surroundings: Surroundings | None = None
+        self.digest = canonical.digest(
+            (
+                name,
+                tuple((condition_text(p.condition), p.severity.name, awaited) for p, awaited in self._premises),
+                tuple(condition_text(field) for field in refresh),
+            ),
+            kind="contract",
+        )
+
+    @property
+    def program(self) -> Program:
+        """The compiled premises.
+
+        Raises:
+            DeclarationError: the gate is not connected to any system yet.
+        """
+        if self._program is None:
+            message = f"{self.name}() is declared on a gate without systems: call gate.connect(...) at start-up"
+            raise DeclarationError(message)
+        return self._program
+
+    def bindings(self) -> Mapping[str, Grade]:
+        """The grade of each premise's evidence, by label, as far as the declared systems tell."""
+        return {check.label: check.grade for check in self.program.checks}
+
+    def connect(self, surroundings: Surroundings, *, strict_fields: bool = True) -> None:
+        """Compile against systems, and refuse what could never be released.
+
+        Raises:
+            DeclarationError: an unknown kind or field, or a premise whose evidence can never reach its grade.
+        """
+        for premise, _ in self._premises:
+            self._refuse_unknown(analyse(premise.condition), surroundings, strict_fields=strict_fields)
+        slots = SlotTable()
+        checks = tuple(self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self._premises)
+        for check in checks:
+            self._refuse_unreachable(check, surroundings)
+        refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
+        for ref, _ in self._refresh:
+            self.refuse_kind(ref_kind(ref), surroundings)
+        self._program = Program(slots, checks, refresh, *self._keys(slots))
+        self.surroundings = surroundings
+
+    def merged(self, recorded: Sequence[PremiseRecord]) -> Program:
+        """The recorded premises and today's beside them: more is never an error, fewer never happens.
+
+        Raises:
+            CanonicalError: a recorded condition is of an unknown form.
+        """
+        surroundings = cast("Surroundings", self.surroundings)
+        slots = SlotTable()
+        old = [
+            self._compile(
+                cast("Expr[bool]", from_json(canonical.decode(premise.condition.encode()))),
+                surroundings,
+                slots,
+                severity=premise.severity,
+                because=premise.because,
+                accepts=premise.accepts,
+                awaited=premise.awaited,
+                pins=premise.validators,
+            )
+            for premise in recorded
+        ]
+        known = {(check.condition, check.declared) for check in old}
+        new = [check for check in self.program.checks if (check.condition, check.declared) not in known]
+        added = [self._recompiled(check, surroundings, slots) for check in new]
+        refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
+        return Program(slots, (*old, *added), refresh, *self._keys(slots))
+
+    def is_public(self, address: Address, path: Path) -> bool:
+        """Whether the value at a place may stand in explanations."""
+        system = None if self.surroundings is None else self.surroundings.systems.get(address.kind)
+        return bool(path) and system is not None and system.is_public(address.kind, str(path[0]))
+
+    def target_kind(self) -> str | None:
+        """The kind of resource that the effect acts on, or None for a plain function."""
+        return None if isinstance(self.target, str) else ref_kind(self.target)
+
+    def target_parts(self) -> tuple[Expr[Any], ...]:
+        """The expressions of the target's key, or of the declared lane."""
+        return () if isinstance(self.target, str) else ref_key(self.target)
+
+    def lane_parts(self) -> tuple[Expr[Any], ...]:
+        """The expressions of what attempts exclude each other on: the declared lane, else the target's key."""
+        return self._lane or self.target_parts()
+
+    # Compiling.
+
+    def _keys(self, slots: SlotTable) -> tuple[tuple[Callable[[Env], Any], ...], tuple[Callable[[Env], Any], ...]]:
+        """The target's key and the lane's parts, compiled."""
+        return (
+            tuple(compile_expression(part, slots) for part in self.target_parts()),
+            tuple(compile_expression(part, slots) for part in self._lane),
+        )
+
+    def _check(self, premise: Premise, surroundings: Surroundings, slots: SlotTable, *, awaited: bool) -> Check:
+        return self._compile(
+            premise.condition,
+            surroundings,
+            slots,
+            severity=premise.severity,
+            because=premise.because,
+            accepts=premise.accept.reason if premise.accept is not None else None,
+            awaited=awaited,
+            pins=_pins(analyse(premise.condition), self.name),
+        )
+
+    def _recompiled(self, check: Check, surroundings: Surroundings, slots: SlotTable) -> Check:
+        return self._compile(
+            cast("Expr[bool]", from_json(canonical.decode(check.condition.encode()))),
+            surroundings,
+            slots,
+            severity=check.declared,
+            because=check.because,
+            accepts=check.accepts,
+            awaited=check.awaited,
+            pins=check.pins,
+        )
+
+    def _compile(
+        self,
+        condition: Expr[bool],
+        surroundings: Surroundings,
+        slots: SlotTable,
+        *,
+        severity: Outcome,
+        because: str,
+        accepts: str | None,
+        awaited: bool,
+        pins: tuple[Pin, ...],
+    ) -> Check:
+        analysis = analyse(condition)
+        marked = surroundings.policy.critical
+        critical = bool(marked) and any(kind in marked or f"{kind}.{field}" in marked for kind, field in analysis.fields)
+        critical = critical or any(kind in marked for kind in analysis.kinds)
+        effective = Outcome.BLOCK if critical else severity
+        grades = [surroundings.grade(kind) for kind in analysis.kinds]
+        reads_clock = any(_reads_clock(name, version) for name, version, _, _ in pins)
+        return Check(
+            label=render(condition),
+            severity=effective,
+            declared=severity,
+            binds=accepts is None and (effective is Outcome.BLOCK or self.irreversible),
+            because=because,
+            accepts=accepts,
+            awaited=awaited,
+            condition=condition_text(condition),
+            holds=compile_expression(condition, slots),
+            until=valid_until(condition, slots) if analysis.clock else None,
+            volatile=analysis.clock or reads_clock,
+            traced=analysis.dynamic,
+            pins=pins,
+            expression=condition,
+            analysis=analysis,
+            evidence=tuple((slots.slot(ref), path) for ref, path in analysis.static),
+            grade=min(grades, default=Grade.BOUND),
+        )
+
+    # Mistakes.
+
+    def _refuse_mistakes(self, refresh: Sequence[Expr[Any]]) -> None:
+        if not self._premises and not self.no_preconditions:
+            message = (
+                f"{self.name}() has no premises, so there is nothing to look at before it: "
+                "declare premises=[...], or no_preconditions=True if it may always go out"
+            )
+            raise DeclarationError(message)
+        labels: set[str] = set()
+        for premise, _ in self._premises:
+            if premise.label in labels:
+                message = f"{self.name}() declares the premise '{premise.label}' twice: once is enough"
+                raise DeclarationError(message)
+            labels.add(premise.label)
+        for expression in (*(premise.condition for premise, _ in self._premises), *refresh, *self.lane_parts()):
+            self._refuse_arguments(analyse(expression))
+        decisive = {
+            (repr(ref), path) for part in (*self.lane_parts(), *self.target_parts()) for ref, path in analyse(part).static
+        }
+        for ref, path in self._refresh:
+            if (repr(ref), path) in decisive:
+                message = (
+                    f"{self.name}() refreshes {ref!r}.{path[0]}, which gives the target its key: "
+                    "a refreshed field is presentation only, so take it out of refresh="
+                )
+                raise DeclarationError(message)
+
+    def _refuse_arguments(self, analysis: Analysis) -> None:
+        for argument in sorted(analysis.arguments - self.arguments.names):
+            near = difflib.get_close_matches(argument, self.arguments.names, 1)
+            hint = f": did you mean {near[0]!r}?" if near else f": it takes {', '.join(sorted(self.arguments.names)) or 'none'}"
+            message = f"{self.name}() has no parameter {argument!r}{hint}"
+            raise DeclarationError(message)
+
+    def refuse_kind(self, kind: str, surroundings: Surroundings) -> None:
+        """Raise unless a system answers for a kind.
+
+        Raises:
+            DeclarationError: none does; a near name is proposed.
+        """
+        owned = surroundings.store.evidence
+        known = set(surroundings.systems) | set(owned.kinds if owned is not None else ())
+        if kind not in known:
+            near = difflib.get_close_matches(kind, known, 1)
+            hint = f": did you mean {near[0]!r}?" if near else f": there are {', '.join(sorted(known)) or 'none'}"
+            message = f"{self.name}(): no system answers for {kind!r}{hint}"
+            raise DeclarationError(message)
+
+    def _refuse_unknown(self, analysis: Analysis, surroundings: Surroundings, *, strict_fields: bool) -> None:
+        for kind in sorted(analysis.kinds):
+            self.refuse_kind(kind, surroundings)
+        if not strict_fields:
+            return
+        for kind, field in sorted(analysis.fields):
+            system = surroundings.systems.get(kind)
+            if system is None:
+                continue
+            names, complete = system.fields(kind)
+            near = difflib.get_close_matches(field, names, 1, 0.8)
+            if field in names or not (complete or near):
+                continue
+            hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(names)) or 'none'}"
+            message = f"{self.name}(): {kind!r} has no field {field!r}{hint}"
+            raise DeclarationError(message)
+
+    def _refuse_unreachable(self, check: Check, surroundings: Surroundings) -> None:
+        if not check.binds or check.grade is not Grade.UNBOUND:
+            return
+        unbound = sorted(kind for kind in check.analysis.kinds if surroundings.grade(kind) is Grade.UNBOUND)
+        target = surroundings.target.name if surroundings.target is not None else str(self.target)
+        message = (
+            f"{self.name}() could never be released: '{check.label}' reads {unbound[0]!r}, which {target!r} cannot check: "
+            "keep it in a system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
+        )
+        raise DeclarationError(message)
+
+
+def _pins(analysis: Analysis, effect: str) -> tuple[Pin, ...]:
+    pins: dict[Pin, None] = {}
+    for call in analysis.calls:
+        registered = REGISTRY.current(call.name, call.version)
+        if registered is None:
+            message = f"{effect}(): validator {call.name!r} version {call.version!r} is not registered: import the module that declares it"
+            raise DeclarationError(message)
+        pins[(call.name, call.version, canonical.digest(call.params, kind="parameters"), registered.source)] = None
+    return tuple(pins)
+
+
+def _reads_clock(name: str, version: str) -> bool:
+    registered = REGISTRY.current(name, version)
+    return registered is not None and registered.reads_clock
+
+
+
+def condition_text(expression: Expr[Any]) -> str:
+    """An expression's tree as one canonical text: how it is stored, compared and pinned."""
+    return canonical.encode(to_json(expression)).decode()

@@ -1,0 +1,206 @@
+"""The decorated function: a plain function that proposes and releases its effect, typed as `Effect[P, R]`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+
+from lastlook.canonical import freeze
+from lastlook.errors import DeclarationError
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from lastlook.canonical import Value
+    from lastlook.contract import Contract
+    from lastlook.verdicts import Intent
+
+__all__ = ["AsyncEffect", "Declared", "Effect", "Options", "make_effect"]
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a call of an effect carries beside its arguments.
+
+    Attributes:
+        key: the call key: the same key and arguments mean the same intent, whoever repeats the call.
+        expires: how long after it was proposed the intent may be released.
+        actor: who acts; a trusted root for premises, never an argument that a model could make.
+        supersedes: the id of the intent that the new one replaces.
+    """
+
+    key: str | None = None
+    expires: dt.timedelta | None = None
+    actor: Mapping[str, Value] | None = None
+    supersedes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An effect as a gate knows it: its name, its contract and its body."""
+
+    name: str
+    contract: Contract
+    function: Callable[..., Any]
+
+
+class Effect(Protocol[P, R]):
+    """A gated function. At run time it is a plain function with these attributes, so that frameworks take it as one."""
+
+    @property
+    def contract(self) -> Contract:
+        """What the effect was declared with; `contract.bindings()` tells each premise's grade."""
+        ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Propose and release in one go; validated once, at the gate.
+
+        Raises:
+            EffectStopped: it was not committed, or nobody can say.
+        """
+        ...
+
+    def propose(self, *args: P.args, **kwargs: P.kwargs) -> Intent[R]:
+        """Read, validate and store why the effect is justified.
+
+        Raises:
+            EffectStopped: a premise is untrue already; nothing was stored.
+            CanonicalError: an argument is not of its annotation, or cannot be stored.
+        """
+        ...
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        expires: dt.timedelta | None = None,
+        actor: Mapping[str, Any] | None = None,
+        supersedes: Intent[Any] | None = None,
+    ) -> Effect[P, R]:
+        """The same effect with a call key, an expiry, an actor, or an intent that the next one replaces."""
+        ...
+
+    def intent(self, intent_id: str, /) -> Intent[R]:
+        """The handle of a stored intent of this effect.
+
+        Raises:
+            UnknownIntent: there is none, or it is another effect's.
+        """
+        ...
+
+
+class AsyncEffect(Protocol[P, R]):
+    """A gated coroutine function; as `Effect`, awaited."""
+
+    @property
+    def contract(self) -> Contract:
+        """What the effect was declared with; `contract.bindings()` tells each premise's grade."""
+        ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Propose and release in one go."""
+        ...
+
+    def propose(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Intent[R]]:
+        """Read, validate and store why the effect is justified."""
+        ...
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        expires: dt.timedelta | None = None,
+        actor: Mapping[str, Any] | None = None,
+        supersedes: Intent[Any] | None = None,
+    ) -> AsyncEffect[P, R]:
+        """The same effect with a call key, an expiry, an actor, or an intent that the next one replaces."""
+        ...
+
+    def intent(self, intent_id: str, /) -> Coroutine[Any, Any, Intent[R]]:
+        """The handle of a stored intent of this effect."""
+        ...
+
+
+class Releasing(Protocol):
+    """What an effect needs of its gate."""
+
+    def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """Propose and release."""
+        ...
+
+    def propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """Propose."""
+        ...
+
+    def find(self, declared: Declared, intent_id: str, /) -> Any:
+        """The handle of a stored intent."""
+        ...
+
+
+def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
+    """The decorated function: the wrapped one's name, signature and annotations, without `permit`."""
+    function = declared.function
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await gate.call(declared, options, args, kwargs)
+    else:
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return gate.call(declared, options, args, kwargs)
+
+    def propose(*args: Any, **kwargs: Any) -> Any:
+        return gate.propose(declared, options, args, kwargs)
+
+    def with_options(
+        *,
+        key: str | None = None,
+        expires: dt.timedelta | None = None,
+        actor: Mapping[str, Any] | None = None,
+        supersedes: Intent[Any] | None = None,
+    ) -> Any:
+        return make_effect(gate, declared, _checked(options, key, expires, actor, supersedes))
+
+    effect = cast("Any", call)
+    effect.__signature__ = declared.contract.arguments.signature
+    effect.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "permit"}
+    effect.propose = propose
+    effect.options = with_options
+    effect.intent = functools.partial(gate.find, declared)
+    effect.contract = declared.contract
+    effect.declared = (declared, options)
+    return effect
+
+
+def _checked(
+    options: Options,
+    key: str | None,
+    expires: dt.timedelta | None,
+    actor: Mapping[str, Any] | None,
+    supersedes: Intent[Any] | None,
+) -> Options:
+    if key is not None and not (isinstance(key, str) and key):
+        message = "options(key=...) takes a non-empty text, such as the framework's tool call id"
+        raise DeclarationError(message)
+    if expires is not None and expires.total_seconds() <= 0:
+        message = f"options(expires=...) takes a span in the future, not {expires}"
+        raise DeclarationError(message)
+    changes: dict[str, Any] = {}
+    if key is not None:
+        changes["key"] = key
+    if expires is not None:
+        changes["expires"] = expires
+    if actor is not None:
+        changes["actor"] = freeze(actor, path="actor")
+    if supersedes is not None:
+        changes["supersedes"] = supersedes.id
+    return replace(options, **changes)

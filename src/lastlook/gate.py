@@ -1,0 +1,632 @@
+"""`Gate` and `AsyncGate`: two thin drivers of one protocol, and where effects are declared."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import weakref
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from lastlook import canonical, protocol
+from lastlook.arguments import Arguments
+from lastlook.canonical import freeze
+from lastlook.contract import Contract
+from lastlook.effects import AsyncEffect, Declared, Effect, Options, make_effect
+from lastlook.errors import Applied, DeclarationError, UnknownIntent
+from lastlook.events import ClosureComputed
+from lastlook.ports import UTC
+from lastlook.premises import STRICT
+from lastlook.proposals import Draft, Mode, one_shot, propose
+from lastlook.protocol import Limits
+from lastlook.records import Capture
+from lastlook.runtime import Runtime, Tap, drive, drive_async, random_intent_id, refuse_nesting
+from lastlook.transactions import Evidence, Ledger, read_evidence
+from lastlook.verdicts import Intent, Preview, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+
+    from lastlook.commands import Protocol
+    from lastlook.expressions import Expr, Ref
+    from lastlook.index import Change
+    from lastlook.ports import Clock, Store, System
+    from lastlook.premises import BindingPolicy, Premise
+
+__all__ = ["AsyncGate", "AsyncTransaction", "Gate", "Transaction"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _GateBase:
+    """What both gates share: effects, systems, and the preparation of each protocol."""
+
+    _asynchronous = False
+
+    def __init__(
+        self,
+        /,
+        *systems: System,
+        store: Store | None = None,
+        policy: BindingPolicy = STRICT,
+        clock: Clock = UTC,
+        capture: Capture = Capture.PREDICATE,
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._capture = capture
+        self._limits = Limits()
+        self._effects: dict[str, Declared] = {}
+        self._tap = Tap()
+        self._connected: Runtime | None = None
+        self._overrides: list[Runtime] = []
+        self._named: dict[str, Any] = {}
+        self._anonymous: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        if systems or store is not None:
+            self.connect(*systems, store=store)
+
+    def connect(self, /, *systems: System, store: Store | None = None) -> None:
+        """Connect a gate that was made at import; all checks of what was declared run here.
+
+        Raises:
+            DeclarationError: it is connected already, two systems answer for one kind, a durable system has no durable
+                store, or a declared effect could never be released on these systems.
+        """
+        if self._connected is not None:
+            message = "this gate is connected already: make another gate, or use gate.override(...) in a test"
+            raise DeclarationError(message)
+        runtime = self._runtime_of(systems, store, strict_fields=True)
+        for declared in self._effects.values():
+            runtime.add(declared, own=True)
+        self._connected = runtime
+
+    @contextlib.contextmanager
+    def override(self, /, *systems: System) -> Generator[None]:
+        """Put other systems in place of the connected ones, with a fresh memory store and nothing remembered; for tests.
+
+        Raises:
+            DeclarationError: a declared effect could never be released on these systems.
+        """
+        runtime = self._runtime_of(systems, None, strict_fields=False)
+        for declared in self._effects.values():
+            runtime.add(declared, own=self._connected is None and not self._overrides)
+        self._overrides.append(runtime)
+        try:
+            yield
+        finally:
+            self._overrides.remove(runtime)
+
+    @property
+    def integrity(self) -> str:
+        """How records are protected: `checksum` finds accidents, not an attacker who can write to the store."""
+        return "checksum"
+
+    def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        runtime = self._runtime()
+        for part in (runtime.store, *dict.fromkeys(runtime.systems.values())):
+            install = getattr(part, "install", None)
+            if install is not None:
+                install()
+
+    # Declaring.
+
+    def _declare(
+        self,
+        function: Callable[..., Any],
+        *,
+        target: Ref | str,
+        premises: Sequence[Premise],
+        refresh: Sequence[Expr[Any]],
+        awaits: Sequence[Premise],
+        name: str | None,
+        irreversible: bool,
+        lane: Sequence[Expr[Any]],
+        no_preconditions: bool,
+    ) -> Any:
+        chosen = name or getattr(function, "__name__", type(function).__name__)
+        arguments = Arguments(function, chosen)
+        if inspect.iscoroutinefunction(function) is not self._asynchronous:
+            message = (
+                f"{chosen}() is not a coroutine function, and AsyncGate takes only `async def`: use Gate"
+                if self._asynchronous
+                else f"{chosen}() is a coroutine function, and Gate cannot await it: use AsyncGate"
+            )
+            raise DeclarationError(message)
+        if chosen in self._effects:
+            message = f"this gate has an effect {chosen!r} already: intents find their effect by its name, so give name=..."
+            raise DeclarationError(message)
+        if isinstance(target, str) and not lane:
+            message = f"{chosen}() acts on {target!r}, which has no key for attempts to exclude each other on: give lane=(arg....,)"
+            raise DeclarationError(message)
+        if no_preconditions and not self._policy.allows_no_preconditions:
+            message = f"{chosen}() is declared with no_preconditions=True, which this gate's policy does not allow: declare premises"
+            raise DeclarationError(message)
+        contract = Contract(
+            name=chosen,
+            arguments=arguments,
+            target=target,
+            premises=premises,
+            refresh=refresh,
+            awaits=awaits,
+            lane=lane,
+            irreversible=irreversible,
+            no_preconditions=no_preconditions,
+        )
+        declared = Declared(chosen, contract, function)
+        for runtime in filter(None, (self._connected, *self._overrides)):
+            runtime.add(declared, own=runtime is (self._connected or self._overrides[0]))
+        self._effects[chosen] = declared
+        return make_effect(cast("Any", self), declared, Options())
+
+    # Preparing.
+
+    def _runtime_of(self, systems: Sequence[System], store: Store | None, *, strict_fields: bool) -> Runtime:
+        return Runtime(
+            systems,
+            store,
+            policy=self._policy,
+            clock=self._clock,
+            capture=self._capture,
+            tap=self._tap,
+            limits=self._limits,
+            asynchronous=self._asynchronous,
+            strict_fields=strict_fields,
+        )
+
+    def _runtime(self) -> Runtime:
+        refuse_nesting()
+        if self._overrides:
+            return self._overrides[-1]
+        if self._connected is None:
+            message = "this gate has no systems yet: call gate.connect(...) at start-up, or gate.override(...) in a test"
+            raise DeclarationError(message)
+        return self._connected
+
+    def _draft(
+        self,
+        runtime: Runtime,
+        declared: Declared,
+        options: Options,
+        mode: Mode,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        ledger: Ledger | None = None,
+    ) -> Draft:
+        contract = runtime.contracts[declared.name]
+        arguments = contract.arguments.freeze(contract.arguments.bind(args, kwargs))
+        if options.key is None:
+            intent_id = random_intent_id()
+        else:
+            intent_id = canonical.intent_id(canonical.encode((runtime.store.namespace, declared.name, options.key)))
+        return Draft(
+            intent_id=intent_id,
+            contract=contract,
+            arguments=arguments,
+            actor=options.actor,
+            mode=mode,
+            keyed=options.key is not None,
+            expires=options.expires,
+            supersedes=options.supersedes,
+            transaction=ledger.id if ledger is not None else None,
+            reads=ledger.reads if ledger is not None else (),
+            decisions=ledger.decisions if ledger is not None else (),
+        )
+
+    def _answered(self, runtime: Runtime, verdict: Verdict[Any]) -> Verdict[Any]:
+        """Take an ended intent out of what is pending; a body's own error is raised on."""
+        if verdict.intent is not None and verdict.state is not None and verdict.state.terminal:
+            runtime.forget(verdict.intent.id)
+        if verdict.applied is Applied.FAILED and verdict.error is not None:
+            raise verdict.error
+        return verdict
+
+    def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
+        """Follow a hint through the index, and say of each pending intent it reaches what its gate would say (EVENT)."""
+        closure = runtime.index.closure(change)
+        if self._tap.listeners:
+            nodes = tuple("/".join(node) for node in closure.nodes)
+            self._tap.emit(ClosureComputed(repr(change), nodes, closure.intents))
+        previews: list[Preview] = []
+        for intent_id in closure.intents:
+            plan = runtime.plans.get(intent_id)
+            if plan is not None:
+                previews.append((yield from protocol.hinted(runtime.scene, plan, change.address, change.fields)))
+        return previews
+
+    def _ledger(self, runtime: Runtime, transaction_id: str | None) -> Ledger:
+        return Ledger(transaction_id or random_intent_id(), runtime.store.salt)
+
+    def _transaction(self, transaction_id: str | None, make: Callable[[Ledger], Any]) -> Any:
+        """A new transaction; or the one of that id, which lives as long as the gate if it was named, else as its holder."""
+        if transaction_id is not None:
+            found = self._named.get(transaction_id) or self._anonymous.get(transaction_id)
+            if found is not None:
+                return found
+        transaction = make(self._ledger(self._runtime(), transaction_id))
+        if transaction_id is not None:
+            self._named[transaction_id] = transaction
+        else:
+            self._anonymous[transaction.id] = transaction
+        return transaction
+
+    def _pending(self) -> list[Intent[Any]]:
+        runtime = self._runtime()
+        loaded = (runtime.store.load(intent_id) for intent_id in runtime.store.pending())
+        return [Intent(stored.record.intent_id, stored.record.effect) for stored in loaded if stored is not None]
+
+
+def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[Any]:
+    if stored is None or (effect is not None and stored.record.effect != effect):
+        of = f" of effect {effect!r}" if effect is not None else ""
+        message = f"no intent {intent_id!r}{of} in this gate's store"
+        raise UnknownIntent(message)
+    return Intent(stored.record.intent_id, stored.record.effect)
+
+
+def _id(intent: Intent[Any]) -> str:
+    if not isinstance(intent, Intent):
+        message = f"a gate takes an intent, not {type(intent).__name__}: propose one, or find it by gate.intent(id)"
+        raise TypeError(message)
+    return intent.id
+
+
+class Gate(_GateBase):
+    """Takes the last look before an effect, and releases it only bound to what was looked at.
+
+    Args:
+        systems: where evidence is read and effects are applied; none to connect later.
+        store: where intents live; None for memory, which is refused with a durable system.
+        policy: marks more evidence critical.
+        clock: for deadlines and expiry.
+        capture: how finely a change selects premises.
+
+    Raises:
+        DeclarationError: see `connect`.
+    """
+
+    def effect(
+        self,
+        *,
+        target: Ref | str,
+        premises: Sequence[Premise] = (),
+        refresh: Sequence[Expr[Any]] = (),
+        awaits: Sequence[Premise] = (),
+        name: str | None = None,
+        irreversible: bool = False,
+        lane: Sequence[Expr[Any]] = (),
+        no_preconditions: bool = False,
+    ) -> Callable[[Callable[Concatenate[Any, P], R]], Effect[P, R]]:
+        """Declare a function as an effect: what it acts on, and what must still hold when it is released.
+
+        Args:
+            target: the resource that it acts on; or a name, with `lane`, for a function that no system applies.
+            premises: what must hold, when proposed and when released.
+            refresh: fields that are presentation only: a change there is REFRESH.
+            awaits: premises that may turn true later, such as an approval: judged only at the gate.
+            name: how intents find it again after a restart; the function's own name if not given.
+            irreversible: also the evidence of REPLAN premises must be bound or held.
+            lane: what attempts exclude each other on, if not the target's key.
+            no_preconditions: it may always go out.
+
+        Raises:
+            DeclarationError: any mistake that can be found before the first effect.
+        """
+
+        def decorate(function: Callable[Concatenate[Any, P], R]) -> Effect[P, R]:
+            return cast(
+                "Effect[P, R]",
+                self._declare(
+                    function,
+                    target=target,
+                    premises=premises,
+                    refresh=refresh,
+                    awaits=awaits,
+                    name=name,
+                    irreversible=irreversible,
+                    lane=lane,
+                    no_preconditions=no_preconditions,
+                ),
+            )
+
+        return decorate
+
+    def __call__(self, intent: Intent[R], /) -> Verdict[R]:
+        """Performs the effect, if what justified it still holds: the last look and the effect in one step.
+
+        Never raises for an outcome; the verdict tells. Only a body's own exception comes through, when it has failed
+        for certain.
+
+        Raises:
+            UnknownIntent: it is not in this gate's store.
+            UnknownEffect: its effect is not declared in this process.
+        """
+        intent_id, runtime = _id(intent), self._runtime()
+        return self._answered(runtime, drive(runtime, protocol.release(runtime.scene, intent_id)))
+
+    def preview(self, intent: Intent[Any], /) -> Preview:
+        """What `gate(intent)` would decide now; it authorises nothing."""
+        runtime = self._runtime()
+        return cast("Preview", drive(runtime, protocol.preview(runtime.scene, _id(intent))))
+
+    def transaction(self, transaction_id: str | None = None, /) -> Transaction:
+        """A new transaction, or the one of that id if it is at hand."""
+        return cast("Transaction", self._transaction(transaction_id, lambda ledger: Transaction(self, ledger)))
+
+    def affected(self, change: Change, /) -> list[Preview]:
+        """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
+        runtime = self._runtime()
+        return cast("list[Preview]", drive(runtime, self._affected(runtime, change)))
+
+    def intent(self, intent_id: str, /) -> Intent[Any]:
+        """The handle of a stored intent.
+
+        Raises:
+            UnknownIntent: there is none of that id.
+        """
+        return _handle(self._runtime().store.load(intent_id), intent_id)
+
+    def pending(self) -> list[Intent[Any]]:
+        """The intents that are open, or in an open attempt, oldest first."""
+        return self._pending()
+
+    def withdraw(self, intent: Intent[Any], /) -> None:
+        """End an open intent, so that it can never be released.
+
+        Raises:
+            InFlight: an attempt is open.
+            EffectStopped: it ended otherwise before.
+        """
+        runtime = self._runtime()
+        drive(runtime, protocol.withdraw(runtime.scene, _id(intent)))
+        runtime.forget(intent.id)
+
+    def reconcile(self) -> list[Verdict[Any]]:
+        """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
+        runtime = self._runtime()
+        found = [drive(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
+        return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
+
+    def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
+        """Say, as a named person, what became of an attempt whose target cannot tell.
+
+        Raises:
+            InFlight: nothing is unknown.
+        """
+        runtime = self._runtime()
+        drive(runtime, protocol.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note))
+        if committed:
+            runtime.forget(intent.id)
+
+    # What effects call.
+
+    def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """Propose and release; for decorated functions."""
+        runtime = self._runtime()
+        draft = self._draft(runtime, declared, options, Mode.ONE_SHOT, args, kwargs)
+        return self._answered(runtime, drive(runtime, one_shot(runtime.scene, draft))).result()
+
+    def propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """Propose; for decorated functions."""
+        runtime = self._runtime()
+        draft = self._draft(runtime, declared, options, Mode.PROVE, args, kwargs)
+        record = drive(runtime, propose(runtime.scene, draft)).record
+        return Intent(record.intent_id, record.effect)
+
+    def find(self, declared: Declared, intent_id: str, /) -> Any:
+        """The handle of a stored intent; for decorated functions."""
+        return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
+
+
+class Transaction:
+    """What an agent read and decided, before it proposes.
+
+    Attributes:
+        id: to find it again by `gate.transaction(id)`.
+    """
+
+    __slots__ = ("__weakref__", "_gate", "_ledger", "id")
+
+    def __init__(self, gate: Gate, ledger: Ledger) -> None:
+        self._gate = gate
+        self._ledger = ledger
+        self.id = ledger.id
+
+    def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+        """Read a resource, a field or all rows of a kind, and record it; `arguments` stand for `arg.` in its key.
+
+        Raises:
+            LastlookError: it could not be read.
+        """
+        runtime = self._gate._runtime()  # noqa: SLF001 - its own gate
+        frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
+        return cast("Evidence", drive(runtime, read_evidence(self._ledger, what, frozen)))
+
+    def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
+        """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
+        self._ledger.decide(text, rests_on)
+
+    def propose(self, effect: Effect[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Intent[R]:
+        """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
+        gate = self._gate
+        runtime = gate._runtime()  # noqa: SLF001 - its own gate
+        declared, options = cast("Any", effect).declared
+        draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
+        record = drive(runtime, propose(runtime.scene, draft)).record
+        return Intent(record.intent_id, record.effect)
+
+
+class AsyncGate(_GateBase):
+    """As `Gate`, for asyncio: async bodies, and everything that reads or releases is awaited.
+
+    From the moment an effect is applied, a cancellation of the caller no longer reaches it: its outcome is journaled.
+    """
+
+    _asynchronous = True
+
+    def __init__(
+        self,
+        /,
+        *systems: System,
+        store: Store | None = None,
+        policy: BindingPolicy = STRICT,
+        clock: Clock = UTC,
+        capture: Capture = Capture.PREDICATE,
+    ) -> None:
+        super().__init__(*systems, store=store, policy=policy, clock=clock, capture=capture)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def effect(
+        self,
+        *,
+        target: Ref | str,
+        premises: Sequence[Premise] = (),
+        refresh: Sequence[Expr[Any]] = (),
+        awaits: Sequence[Premise] = (),
+        name: str | None = None,
+        irreversible: bool = False,
+        lane: Sequence[Expr[Any]] = (),
+        no_preconditions: bool = False,
+    ) -> Callable[[Callable[Concatenate[Any, P], Awaitable[R]]], AsyncEffect[P, R]]:
+        """Declare a coroutine function as an effect; as `Gate.effect`."""
+
+        def decorate(function: Callable[Concatenate[Any, P], Awaitable[R]]) -> AsyncEffect[P, R]:
+            return cast(
+                "AsyncEffect[P, R]",
+                self._declare(
+                    function,
+                    target=target,
+                    premises=premises,
+                    refresh=refresh,
+                    awaits=awaits,
+                    name=name,
+                    irreversible=irreversible,
+                    lane=lane,
+                    no_preconditions=no_preconditions,
+                ),
+            )
+
+        return decorate
+
+    async def __call__(self, intent: Intent[R], /) -> Verdict[R]:
+        """Performs the effect, if what justified it still holds: the last look and the effect in one step."""
+        intent_id, runtime = _id(intent), self._runtime()
+        verdict = await drive_async(runtime, protocol.release(runtime.scene, intent_id), self._shielded)
+        return self._answered(runtime, verdict)
+
+    async def preview(self, intent: Intent[Any], /) -> Preview:
+        """What `gate(intent)` would decide now; it authorises nothing."""
+        runtime = self._runtime()
+        return cast("Preview", await drive_async(runtime, protocol.preview(runtime.scene, _id(intent))))
+
+    def transaction(self, transaction_id: str | None = None, /) -> AsyncTransaction:
+        """A new transaction, or the one of that id if it is at hand."""
+        return cast(
+            "AsyncTransaction", self._transaction(transaction_id, lambda ledger: AsyncTransaction(self, ledger))
+        )
+
+    async def affected(self, change: Change, /) -> list[Preview]:
+        """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
+        runtime = self._runtime()
+        return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
+
+    async def intent(self, intent_id: str, /) -> Intent[Any]:
+        """The handle of a stored intent.
+
+        Raises:
+            UnknownIntent: there is none of that id.
+        """
+        return _handle(self._runtime().store.load(intent_id), intent_id)
+
+    async def pending(self) -> list[Intent[Any]]:
+        """The intents that are open, or in an open attempt, oldest first."""
+        return self._pending()
+
+    async def withdraw(self, intent: Intent[Any], /) -> None:
+        """End an open intent, so that it can never be released."""
+        runtime = self._runtime()
+        await drive_async(runtime, protocol.withdraw(runtime.scene, _id(intent)))
+        runtime.forget(intent.id)
+
+    async def reconcile(self) -> list[Verdict[Any]]:
+        """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
+        runtime = self._runtime()
+        found = [await drive_async(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
+        return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
+
+    async def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
+        """Say, as a named person, what became of an attempt whose target cannot tell."""
+        runtime = self._runtime()
+        asserted = protocol.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note)
+        await drive_async(runtime, asserted)
+        if committed:
+            runtime.forget(intent.id)
+
+    async def aclose(self) -> None:
+        """Wait for the effects that are being applied, whoever started them."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    # What effects call.
+
+    async def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """Propose and release; for decorated functions."""
+        runtime = self._runtime()
+        draft = self._draft(runtime, declared, options, Mode.ONE_SHOT, args, kwargs)
+        verdict = await drive_async(runtime, one_shot(runtime.scene, draft), self._shielded)
+        return self._answered(runtime, verdict).result()
+
+    async def propose(
+        self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /
+    ) -> Any:
+        """Propose; for decorated functions."""
+        runtime = self._runtime()
+        draft = self._draft(runtime, declared, options, Mode.PROVE, args, kwargs)
+        record = (await drive_async(runtime, propose(runtime.scene, draft))).record
+        return Intent(record.intent_id, record.effect)
+
+    async def find(self, declared: Declared, intent_id: str, /) -> Any:
+        """The handle of a stored intent; for decorated functions."""
+        return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
+
+    def _shielded(self, rest: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(rest)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class AsyncTransaction:
+    """As `Transaction`, awaited.
+
+    Attributes:
+        id: to find it again by `gate.transaction(id)`.
+    """
+
+    __slots__ = ("__weakref__", "_gate", "_ledger", "id")
+
+    def __init__(self, gate: AsyncGate, ledger: Ledger) -> None:
+        self._gate = gate
+        self._ledger = ledger
+        self.id = ledger.id
+
+    async def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+        """Read a resource, a field or all rows of a kind, and record it."""
+        runtime = self._gate._runtime()  # noqa: SLF001 - its own gate
+        frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
+        return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, what, frozen)))
+
+    def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
+        """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
+        self._ledger.decide(text, rests_on)
+
+    async def propose(self, effect: AsyncEffect[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Intent[R]:
+        """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
+        gate = self._gate
+        runtime = gate._runtime()  # noqa: SLF001 - its own gate
+        declared, options = cast("Any", effect).declared
+        draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
+        record = (await drive_async(runtime, propose(runtime.scene, draft))).record
+        return Intent(record.intent_id, record.effect)
+

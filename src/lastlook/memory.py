@@ -1,0 +1,530 @@
+"""`Memory`: the system of record in the core, for tests, for the evaluation and for learning the library.
+
+It is authoritative about its own rows: frozen cells, one version per row that no write can forget, an atomic conditional
+apply, and a close. Nothing in it outlives the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import difflib
+import secrets
+import threading
+from operator import itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook import canonical
+from lastlook.canonical import ABSENT
+from lastlook.errors import Applied, DeclarationError, EffectNotBound, IntegrityError
+from lastlook.ports import UTC, ApplyResult, Capabilities, CloseResult, Fields, Unreadable
+from lastlook.records import Address, EffectRow, Observation, Token
+from lastlook.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+
+    from lastlook.canonical import Value
+    from lastlook.ports import Attempt, Clock, Journal, Store
+
+__all__ = ["Memory", "MemoryPermit"]
+
+Key = Any
+"""A row's key: one text or number, or a tuple of them for a composite key."""
+
+Row = "Mapping[str, Value]"
+Query = "Callable[..., object]"
+
+_CAPABILITIES = Capabilities(
+    durable=False, rolls_back=True, closes=True, checks_absence=True, checks_collections=True
+)
+
+
+class MemoryPermit:
+    """What an effect's body may do on a `Memory`, for as long as the body runs; its writes land with the check or not at all.
+
+    Attributes:
+        key: the attempt's idempotency key.
+        fresh: the refresh fields as the gate last read them, by their place such as `orders/o-1.customer_name`.
+    """
+
+    __slots__ = ("_intent_id", "_memory", "_open", "_silent", "_writes", "fresh", "key")
+
+    def __init__(self, memory: Memory, attempt: Attempt) -> None:
+        self.key = attempt.key
+        self.fresh = attempt.fresh
+        self._memory = memory
+        self._intent_id = attempt.intent_id
+        self._writes: dict[Address, Mapping[str, Value] | None] = {}
+        self._open = True
+        self._silent = False
+
+    def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
+        """A row as the effect would leave it, or None if there is none."""
+        self._check()
+        address = self._memory.address(kind, key)
+        if address in self._writes:
+            return self._writes[address]
+        return self._memory.row(kind, key)
+
+    def change(self, kind: str, key: Key, /, **fields: object) -> None:
+        """Set fields of a row, which is created if there is none."""
+        row = dict(self.row(kind, key) or {})
+        row.update({name: canonical.freeze(value, path=name) for name, value in fields.items()})
+        self._writes[self._memory.address(kind, key)] = _row(row)
+
+    def replace(self, kind: str, key: Key, row: Mapping[str, object], /) -> None:
+        """Put a whole row in place of whatever is there."""
+        self._check()
+        self._writes[self._memory.address(kind, key)] = _row(row)
+
+    def delete(self, kind: str, key: Key, /) -> None:
+        """Remove a row; no error if there is none."""
+        self._check()
+        self._writes[self._memory.address(kind, key)] = None
+
+    def no_write(self) -> None:
+        """Say that this effect writes nothing here on purpose; without it a body that writes nothing is refused."""
+        self._check()
+        self._silent = True
+
+    def _check(self) -> None:
+        if not self._open:
+            message = (
+                f"the permit of intent {self._intent_id} is over: it lives only inside the effect's body, "
+                "so do all of the effect's work there"
+            )
+            raise EffectNotBound(message)
+
+
+class Memory:
+    """Rows by kind and key: `Memory(orders={"o-1": {"refunded": False}}, policies={"refund": {"limit": 100}})`.
+
+    Evidence, and an authoritative target: an effect lands only while every bound row still has the version that was
+    looked at. With the memory store it is one engine: check, effect and journal record are one critical section.
+    Thread-safe; readers take no lock.
+
+    Raises:
+        CanonicalError: a row holds something that is no evidence type, or a key that has no canonical form.
+    """
+
+    def __init__(self, /, **kinds: Mapping[Any, Mapping[str, Any]]) -> None:
+        self._lock = threading.RLock()
+        self._namespace = f"memory:{secrets.token_hex(4)}"
+        self._nothing = Observation(ABSENT, Token("counter", self._namespace, 0))
+        self._cells = _Cells(self._derive)
+        self._keys: dict[str, dict[tuple[Any, ...], Address]] = {}
+        self._counters: dict[str, int] = {}
+        self._collections: dict[str, str] = {}
+        self._queries: dict[str, Query] = {}
+        self._asked: dict[str, Address] = {}
+        self._effects: dict[str, EffectRow] = {}
+        self._extra_fields: dict[str, frozenset[str]] = {}
+        self._public: frozenset[tuple[str, str]] = frozenset()
+        self._separate = False
+        self._clock: Clock = UTC
+        self._own_clock = False
+        self._unreadable: dict[str, int] = {}
+        self._held: dict[Address, int] = {}
+        self._in_body: int | None = None
+        for kind, rows in kinds.items():
+            self._add_kind(kind)
+            for key, row in rows.items():
+                address = self.address(kind, key)
+                self._put(address, _row(row))
+
+    def options(
+        self,
+        *,
+        queries: Mapping[str, Query] | None = None,
+        separate: bool = False,
+        clock: Clock | None = None,
+        fields: Mapping[str, Collection[str]] | None = None,
+        public: Iterable[str] = (),
+    ) -> Memory:
+        """Set what is not a kind; returns this system.
+
+        Args:
+            queries: named queries as evidence: each is called with the tables (kind -> key -> row) and the key's parts,
+                and gives a scalar, read as field `value`, or a list of rows, read as field `rows`.
+            separate: be another engine than the memory store, so that attempts, takeover and close really run.
+            clock: the clock by which deadlines are checked; the gate's own if not given.
+            fields: fields that exist although no row has them yet.
+            public: `kind.field` whose values may stand in explanations.
+        """
+        for name, query in (queries or {}).items():
+            if name in self._keys:
+                message = f"{name!r} is both a kind and a query of this memory: give the query another name"
+                raise DeclarationError(message)
+            self._queries[name] = query
+        self._separate = separate
+        if clock is not None:
+            self._clock = clock
+            self._own_clock = True
+        self._extra_fields = {kind: frozenset(names) for kind, names in (fields or {}).items()}
+        self._public = frozenset(_public(name) for name in public)
+        return self
+
+    # What other actors do to the world.
+
+    def change(self, kind: str, key: Key, /, **fields: object) -> None:
+        """Another actor's write: set fields of a row, which is created if there is none."""
+        frozen = {name: canonical.freeze(value, path=name) for name, value in fields.items()}
+        address = self.address(kind, key)
+        with self._writing():
+            self._put(address, _row({**(self.row(kind, key) or {}), **frozen}))
+
+    def replace(self, kind: str, key: Key, row: Mapping[str, object], /) -> None:
+        """Another actor's write: a whole row in place of whatever is there."""
+        address, frozen = self.address(kind, key), _row(row)
+        with self._writing():
+            self._put(address, frozen)
+
+    def delete(self, kind: str, key: Key, /) -> None:
+        """Another actor removes a row; no error if there is none."""
+        address = self.address(kind, key)
+        with self._writing():
+            self._put(address, None)
+
+    def drop(self, kind: str, key: Key, field: str, /) -> None:
+        """Another actor removes one field of a row: absent is not null."""
+        address = self.address(kind, key)
+        with self._writing():
+            row = {name: value for name, value in (self.row(kind, key) or {}).items() if name != field}
+            self._put(address, _row(row))
+
+    @contextlib.contextmanager
+    def lock(self, kind: str, key: Key, /) -> Generator[None]:
+        """Another session holds a row: an effect that is bound to it finds the target BUSY."""
+        with _counted(self._held, self.address(kind, key)):
+            yield
+
+    @contextlib.contextmanager
+    def unreadable(self, kind: str, /) -> Generator[None]:
+        """Reading a kind fails for as long as this lasts."""
+        with _counted(self._unreadable, self._known(kind)):
+            yield
+
+    # What anybody may look at.
+
+    def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
+        """A row's fields, frozen, or None if there is none."""
+        value = self._cells[self.address(kind, key).identity].value
+        return None if value is ABSENT else cast("Mapping[str, Value]", value)
+
+    def rows(self, kind: str, /) -> dict[Any, Mapping[str, Value]]:
+        """All rows of a kind in key order; a key of one part stands for itself."""
+        with self._lock:
+            present = [(key, self._cells[address.identity].value) for key, address in self._keys[self._known(kind)].items()]
+        rows = sorted(((key, value) for key, value in present if value is not ABSENT), key=lambda item: _order(item[0]))
+        return {(key[0] if len(key) == 1 else key): cast("Mapping[str, Value]", value) for key, value in rows}
+
+    @property
+    def effects(self) -> Mapping[str, Mapping[str, Value]]:
+        """The target rows by intent id: intent_id, args_digest, floor, attempt, result, committed_at."""
+        return {
+            name: {
+                "intent_id": row.intent_id,
+                "args_digest": row.args_digest,
+                "floor": row.floor,
+                "attempt": row.attempt,
+                "result": row.result,
+                "committed_at": row.committed_at,
+            }
+            for name, row in self._effects.items()
+        }
+
+    # The System port.
+
+    @property
+    def name(self) -> str:
+        """How messages name this system."""
+        return f"memory({', '.join(sorted((*self._keys, *self._queries)))})"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of rows, and the named queries."""
+        return frozenset((*self._keys, *self._queries))
+
+    def fields(self, kind: str, /) -> Fields:
+        """The fields that the rows have today, and those named in `options(fields=)`; others may come."""
+        if kind in self._queries:
+            return Fields(frozenset({"value", "rows"}), complete=True)
+        names = {name for row in self.rows(kind).values() for name in row}
+        return Fields(frozenset(names) | self._extra_fields.get(kind, frozenset()), complete=False)
+
+    def is_public(self, kind: str, field: str, /) -> bool:
+        """Whether the field was named in `options(public=)`."""
+        return (kind, field) in self._public
+
+    def address(self, kind: str, key: Key, /) -> Address:
+        """The canonical address of a row.
+
+        Raises:
+            LookupError: this memory has no such kind.
+        """
+        return Address(self._known(kind), key if isinstance(key, tuple) else (key,))
+
+    def reader(self, addresses: Sequence[Address], /) -> Callable[[], tuple[Observation | Unreadable, ...]]:
+        """A compiled `read_many` for a fixed list of addresses."""
+        for address in addresses:
+            self._note(address)
+        cells, unreadable = self._cells, self._unreadable
+        names = [address.identity for address in addresses]
+        if not names:
+            return tuple
+        fetch: Callable[[Any], Any] = itemgetter(*names)
+        single = len(names) == 1
+
+        def read() -> tuple[Observation | Unreadable, ...]:
+            if unreadable:
+                return tuple(self._read(address) for address in addresses)
+            found = fetch(cells)
+            return (found,) if single else found
+
+        return read
+
+    def read_many(self, addresses: Sequence[Address], /) -> tuple[Observation | Unreadable, ...]:
+        """One observation per address, in order."""
+        return self.reader(addresses)()
+
+    # The Target port.
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Authoritative while the process lives."""
+        return _CAPABILITIES
+
+    def can_check(self, kind: str, /) -> bool:
+        """Everything that lives here, absence and whole collections included."""
+        return kind in self._keys or kind in self._queries
+
+    def can_check_token(self, token: Token, /) -> bool:
+        """Whether this memory made the token."""
+        return token.namespace == self._namespace
+
+    def shares_engine(self, store: Store, /) -> bool:
+        """With a memory store it is one engine, unless `options(separate=True)`."""
+        return isinstance(store, MemoryStore) and not self._separate
+
+    def use_clock(self, clock: Clock, /) -> None:
+        """Take the gate's clock, unless one was set by `options(clock=)`."""
+        if not self._own_clock:
+            self._clock = clock
+
+    def effect_row(self, intent_id: str, /) -> EffectRow | None:
+        """The intent's target row."""
+        return self._effects.get(intent_id)
+
+    def apply(self, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
+        """Check, run the body and commit in one critical section."""
+        with self._lock:
+            refused = self._refusal(attempt)
+            if refused is not None:
+                return refused
+            permit = MemoryPermit(self, attempt)
+            self._in_body = threading.get_ident()
+            try:
+                value = attempt.body(permit)
+            except Exception as error:
+                return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
+            finally:
+                self._in_body = None
+                permit._open = False  # noqa: SLF001 - the permit is this module's own
+            return self._commit(attempt, permit, value, journal)
+
+    async def apply_async(self, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
+        """As `apply`, with an awaited body: checked before it and, atomically with the commit, again after it."""
+        with self._lock:
+            refused = self._refusal(attempt)
+        if refused is not None:
+            return refused
+        permit = MemoryPermit(self, attempt)
+        try:
+            value = await attempt.body(permit)
+        except Exception as error:
+            return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
+        finally:
+            permit._open = False  # noqa: SLF001 - the permit is this module's own
+        with self._lock:
+            refused = self._refusal(attempt)
+            return refused if refused is not None else self._commit(attempt, permit, value, journal)
+
+    def close(self, intent_id: str, attempt: int, /) -> CloseResult:
+        """End an attempt: its floor rises above it, unless the effect has committed."""
+        with self._lock:
+            row = self._effects.get(intent_id)
+            if row is not None and row.committed_at is not None:
+                return CloseResult(Applied.COMMITTED, row.result)
+            floor = max(attempt + 1, row.floor if row is not None else 0)
+            digest = row.args_digest if row is not None else ""
+            self._effects[intent_id] = EffectRow(intent_id, digest, floor, None, None, None)
+            return CloseResult(Applied.NOT_ATTEMPTED)
+
+    # Inside.
+
+    def _refusal(self, attempt: Attempt) -> ApplyResult | None:
+        """Why the attempt may not commit as things are: its own row, a held row, moved evidence, a passed deadline."""
+        row = self._effects.get(attempt.intent_id)
+        if row is not None:
+            if row.committed_at is not None and row.args_digest == attempt.arguments_digest:
+                return ApplyResult(Applied.COMMITTED, value=row.result, stored=row.result, repeated=True)
+            if row.args_digest not in ("", attempt.arguments_digest):
+                message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
+                return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
+            if attempt.number < row.floor:
+                return ApplyResult(Applied.REJECTED, fenced=True, reason="the attempt was closed")
+        for bound in attempt.binding:
+            if bound.address in self._held:
+                return ApplyResult(Applied.BUSY, reason=f"{bound.address} is locked by another session")
+            now = self._cells[bound.address.identity]
+            if now is not bound.observation and now.token != bound.observation.token:
+                return ApplyResult(Applied.REJECTED, reason=f"{bound.address} moved after it was looked at")
+        return self._late(attempt)
+
+    def _late(self, attempt: Attempt) -> ApplyResult | None:
+        if attempt.not_after is not None and self._clock.now() > attempt.not_after:
+            return ApplyResult(Applied.REJECTED, reason="the permission ended before the effect was committed")
+        return None
+
+    def _commit(self, attempt: Attempt, permit: MemoryPermit, value: Any, journal: Journal | None) -> ApplyResult:
+        writes, silent = permit._writes, permit._silent  # noqa: SLF001 - the permit is this module's own
+        if not writes and not silent:
+            message = (
+                f"the body of intent {attempt.intent_id} wrote nothing through its permit, so nothing ties it to the check: "
+                "write through the permit, or call permit.no_write()"
+            )
+            return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
+        try:
+            stored = attempt.encode(value)
+        except ValueError as error:
+            return ApplyResult(Applied.FAILED, error=error, reason="the result cannot be stored")
+        for address in writes:
+            if address in self._held:
+                return ApplyResult(Applied.BUSY, reason=f"{address} is locked by another session")
+        late = self._late(attempt)
+        if late is not None:
+            return late
+        if journal is not None:
+            appended = journal.store.append(journal.record(stored), _microseconds(self._clock.now()))
+            if appended.holder is not None:
+                return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder.intent_id)
+            if not appended.ok:
+                return ApplyResult(Applied.REJECTED, lost=True, reason=appended.stale)
+        for address, row in writes.items():
+            self._put(address, row)
+        self._effects[attempt.intent_id] = EffectRow(
+            attempt.intent_id,
+            attempt.arguments_digest,
+            attempt.number,
+            attempt.number,
+            stored,
+            _microseconds(self._clock.now()),
+        )
+        return ApplyResult(Applied.COMMITTED, value=value, stored=stored)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[None]:
+        if self._in_body == threading.get_ident():
+            message = "this write goes round the permit, so nothing ties it to the check: inside an effect's body write through its permit"
+            raise EffectNotBound(message)
+        with self._lock:
+            yield
+
+    def _add_kind(self, kind: str) -> None:
+        self._keys[kind] = {}
+        self._counters[kind] = 0
+        self._collections[Address(kind, ()).identity] = kind
+
+    def _put(self, address: Address, row: Mapping[str, Value] | None) -> None:
+        cell = self._cells[address.identity]
+        version = cast("int", cell.token.value) + 1
+        value = ABSENT if row is None else row
+        self._cells[address.identity] = Observation(value, Token("counter", self._namespace, version))
+        self._keys[address.kind][address.key] = address
+        self._counters[address.kind] += 1
+        self._cells.pop(Address(address.kind, ()).identity, None)
+        for asked in self._asked:
+            self._cells.pop(asked, None)
+
+    def _derive(self, identity: str) -> Observation:
+        """What is no stored row: an absent row, a whole collection, a query; the last two are kept until a write."""
+        with self._lock:
+            if identity in self._collections:
+                kind = self._collections[identity]
+                rows = tuple(self.rows(kind).values())
+                cell = Observation(rows, Token("counter", self._namespace, self._counters[kind]))
+            elif identity in self._asked:
+                cell = self._ask(self._asked[identity])
+            else:
+                return self._nothing
+            self._cells[identity] = cell
+            return cell
+
+    def _ask(self, address: Address) -> Observation:
+        tables = MappingProxyType({kind: MappingProxyType(self.rows(kind)) for kind in self._keys})
+        answer = canonical.freeze(self._queries[address.kind](tables, *address.key), path=address.kind)
+        value = MappingProxyType({"rows" if isinstance(answer, tuple) else "value": answer})
+        return Observation(value, Token("digest", self._namespace, canonical.fingerprint(value)))
+
+    def _note(self, address: Address) -> None:
+        if address.kind in self._queries:
+            self._asked[address.identity] = address
+
+    def _read(self, address: Address) -> Observation | Unreadable:
+        if address.kind in self._unreadable:
+            return Unreadable(f"{address.kind} could not be read")
+        return self._cells[address.identity]
+
+    def _known(self, kind: str) -> str:
+        if kind in self._keys or kind in self._queries:
+            return kind
+        near = difflib.get_close_matches(kind, [*self._keys, *self._queries], 1)
+        hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(self._keys)) or 'no kinds'}"
+        message = f"this memory has no kind {kind!r}{hint}"
+        raise LookupError(message)
+
+
+class _Cells(dict[str, Observation]):
+    """Observations by identity; what is no stored row is derived on demand."""
+
+    __slots__ = ("_derive",)
+
+    def __init__(self, derive: Callable[[str], Observation]) -> None:
+        super().__init__()
+        self._derive = derive
+
+    def __missing__(self, identity: str) -> Observation:
+        return self._derive(identity)
+
+
+@contextlib.contextmanager
+def _counted(held: dict[Any, int], key: object) -> Generator[None]:
+    held[key] = held.get(key, 0) + 1
+    try:
+        yield
+    finally:
+        held[key] -= 1
+        if not held[key]:
+            del held[key]
+
+
+def _row(row: Mapping[str, object]) -> Mapping[str, Value]:
+    return cast("Mapping[str, Value]", canonical.freeze(row))
+
+
+def _public(name: str) -> tuple[str, str]:
+    kind, dot, field = name.partition(".")
+    if not dot:
+        message = f"public={name!r} names no field: write 'kind.field'"
+        raise DeclarationError(message)
+    return kind, field
+
+
+def _order(key: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
+    return tuple((type(part).__name__, part) for part in key)
+
+
+def _microseconds(moment: dt.datetime) -> int:
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)

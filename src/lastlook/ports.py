@@ -1,0 +1,358 @@
+"""The ports: what a system of record, a target, a store and a clock must offer, and the frozen things that cross them.
+
+A port is implemented in either colour: under `AsyncGate` each method may return an awaitable of what is described here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from lastlook.errors import Applied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from lastlook.canonical import Value
+    from lastlook.records import Address, EffectRow, IntentRecord, Observation, State, Token
+
+__all__ = [
+    "UTC",
+    "Append",
+    "Appended",
+    "Attempt",
+    "ApplyResult",
+    "Bound",
+    "Capabilities",
+    "Clock",
+    "CloseResult",
+    "Created",
+    "Fields",
+    "IntentRow",
+    "Journal",
+    "JournalEntry",
+    "Store",
+    "Stored",
+    "System",
+    "Target",
+    "Unreadable",
+]
+
+
+class Clock(Protocol):
+    """Where the time comes from; tests inject their own. A clock that also has `sleep(seconds)` is slept on."""
+
+    def now(self) -> dt.datetime:
+        """The present moment, aware."""
+        ...
+
+
+class _SystemClock:
+    def now(self) -> dt.datetime:
+        return dt.datetime.now(dt.UTC)
+
+
+UTC: Clock = _SystemClock()
+"""The machine's clock."""
+
+
+class Unreadable:
+    """Takes an observation's place where a system could not be read; every premise over it is unverifiable."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Fields(NamedTuple):
+    """The field names that a system knows of a kind; others may occur unless `complete`."""
+
+    names: frozenset[str]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a system can do, as published by it and proved by the conformance kit.
+
+    Attributes:
+        durable: an acknowledged effect survives a crash of the system.
+        rolls_back: an error of the body leaves nothing behind, so that it is definite (FAILED, never UNKNOWN).
+        closes: `close()` can end an attempt for good.
+        checks_absence: "no such row" can be bound.
+        checks_collections: a read over all rows of a kind can be bound.
+    """
+
+    durable: bool
+    rolls_back: bool
+    closes: bool
+    checks_absence: bool
+    checks_collections: bool
+
+
+@runtime_checkable
+class System(Protocol):
+    """A system of record: evidence in."""
+
+    @property
+    def name(self) -> str:
+        """How messages name the system."""
+        ...
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The kinds of resource that it answers for."""
+        ...
+
+    def fields(self, kind: str, /) -> Fields:
+        """The known fields of a kind."""
+        ...
+
+    def is_public(self, kind: str, field: str, /) -> bool:
+        """Whether a field's values may stand in explanations and in text for a model."""
+        ...
+
+    def read_many(self, addresses: Sequence[Address], /) -> Sequence[Observation | Unreadable]:
+        """One observation per address, in order, each value with the token it was read with, from one snapshot.
+
+        An exception makes all of the addresses unreadable; it never reaches the caller of the gate.
+        """
+        ...
+
+
+class Target(System, Protocol):
+    """A system that also applies effects, only while what was looked at still holds there."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The published capability record."""
+        ...
+
+    def can_check(self, kind: str, /) -> bool:
+        """Whether it can compare tokens of this kind of resource atomically with an effect."""
+        ...
+
+    def can_check_token(self, token: Token, /) -> bool:
+        """Whether this very token is one that it can compare (a weak ETag is not)."""
+        ...
+
+    def shares_engine(self, store: Store, /) -> bool:
+        """Whether an effect and a journal record can land in one transaction."""
+        ...
+
+    def effect_row(self, intent_id: str, /) -> EffectRow | None:
+        """The intent's target row, if there is one."""
+        ...
+
+    def apply(self, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
+        """Check every bound token and the intent's own row, run the body, and commit, all atomically.
+
+        With `journal` (same engine only) the record is appended in the same transaction. A target that can await a
+        body has `apply_async` beside this.
+        """
+        ...
+
+    def close(self, intent_id: str, attempt: int, /) -> CloseResult:
+        """End an attempt for good, or say that it has committed, or that it is still unknown; idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A piece of evidence that the target must still find as it was looked at."""
+
+    address: Address
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at an effect: everything the target needs, and nothing it may decide.
+
+    Attributes:
+        number: the attempt's number; the target refuses one below the intent's floor.
+        key: the idempotency key, a function of the intent and the number.
+        binding: evidence with exactly the tokens that were paired with the validated values.
+        not_after: when the permission ends, by the target's own clock; None for never.
+        body: called with a permit; its result, or an awaitable of it under `AsyncGate`.
+        encode: turns the result into what is stored; raises where it cannot be stored.
+    """
+
+    intent_id: str
+    number: int
+    key: str
+    arguments_digest: str
+    binding: tuple[Bound, ...]
+    not_after: dt.datetime | None
+    fresh: Mapping[str, Value]
+    body: Callable[[Any], Any]
+    encode: Callable[[Any], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What the target said of an attempt.
+
+    Attributes:
+        status: COMMITTED, REJECTED, BUSY, FAILED or UNKNOWN; IN_PROGRESS where the journal's lane was taken.
+        value: what the body returned (or, for an earlier commit of the same intent, what was stored).
+        stored: what was stored of it.
+        error: the body's own exception, for FAILED and UNKNOWN.
+        reason: which comparison failed, or who holds the lock, for people.
+        fenced: the attempt's number is below the floor: somebody closed it.
+        lost: the journal's compare-and-swap was lost (same engine): reload.
+        repeated: the commit is an earlier one.
+    """
+
+    status: Applied
+    value: Any = None
+    stored: Value = None
+    error: BaseException | None = None
+    reason: str = ""
+    fenced: bool = False
+    lost: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloseResult:
+    """COMMITTED with what was stored, or closed for ever (`NOT_ATTEMPTED`), or still UNKNOWN."""
+
+    status: Applied
+    stored: Value = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRow:
+    """An intent's current row in the store; `seq` moves with every record, and a change must name the one it saw."""
+
+    intent_id: str
+    effect: str
+    lane: str
+    state: State
+    seq: int
+    attempt: int
+    owner: str | None
+    deadline_us: int | None
+    expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One record of an intent's chain, encoded; `digest` covers the one before it."""
+
+    intent_id: str
+    seq: int
+    kind: str
+    at_us: int
+    body: bytes
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the store knows of an intent: the proposal, the row, and the last word's body if it was not the proposal."""
+
+    record: IntentRecord
+    row: IntentRow
+    last: Callable[[], Mapping[str, Value]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A state transition: compare-and-swap on `seq` and one journal record, in one transaction.
+
+    Attributes:
+        body: builds the record; called when the record is written, or later, when it is first read.
+        checks: evidence that the store owns and that must be unchanged (grade RECORDED).
+    """
+
+    intent_id: str
+    seq: int
+    kind: str
+    state: State
+    attempt: int
+    body: Callable[[], Mapping[str, Value]]
+    owner: str | None = None
+    deadline_us: int | None = None
+    checks: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The store and the record that a same-engine target appends in its own transaction, once it has the result."""
+
+    store: Store
+    record: Callable[[Value], Append]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a transition: written; or lost to another writer; or the lane is held; or store evidence moved."""
+
+    ok: bool
+    holder: IntentRow | None = None
+    stale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A proposal was stored, or one with the same id was there before."""
+
+    ok: bool
+    existing: Stored | None = None
+
+
+class Store(Protocol):
+    """Where proposals and their journals live. One intent's records form one chain; the append is the state change."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether records survive the process."""
+        ...
+
+    @property
+    def evidence(self) -> System | None:
+        """The evidence that the store itself owns, if any (grade RECORDED)."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """What makes call keys of this store its own."""
+        ...
+
+    @property
+    def salt(self) -> bytes:
+        """The salt of value digests."""
+        ...
+
+    def create(self, record: IntentRecord, at_us: int, supersedes: Append | None, /) -> Created:
+        """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
+        ...
+
+    def load(self, intent_id: str, /) -> Stored | None:
+        """The proposal and the current row."""
+        ...
+
+    def append(self, append: Append, at_us: int, /) -> Appended:
+        """Make a transition, or say why not."""
+        ...
+
+    def pending(self) -> Iterable[str]:
+        """The ids of intents that are OPEN or in ATTEMPT."""
+        ...
+
+    def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
+        """An intent's records, oldest first."""
+        ...
+
+    def verify(self, intent_id: str, /) -> None:
+        """Recompute an intent's chain.
+
+        Raises:
+            IntegrityError: a record was edited, cut, reordered or forged.
+        """
+        ...

@@ -1,0 +1,108 @@
+"""How a premise is declared: a condition, what its failure demands, what a model may read, what binding is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from lastlook.errors import DeclarationError, Outcome
+from lastlook.expressions import Expr, render
+
+if TYPE_CHECKING:
+    from lastlook.errors import Severity
+    from lastlook.expressions import BoolClause
+
+__all__ = ["STRICT", "UNBOUND", "Accept", "BindingPolicy", "Premise", "block_unless", "replan_unless"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """A developer's written acceptance of less than a premise's grade; explanations repeat the reason."""
+
+    reason: str
+
+
+def UNBOUND(reason: str, /) -> Accept:  # noqa: N802 - reads as the grade that is accepted
+    """Accept evidence that is only observed: `block_unless(cond, accept=UNBOUND("the bank offers no condition"))`.
+
+    Raises:
+        DeclarationError: no reason.
+    """
+    if not reason.strip():
+        message = "accept=UNBOUND() needs a reason that an auditor can read: UNBOUND('why less is enough here')"
+        raise DeclarationError(message)
+    return Accept(reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Premise:
+    """A condition that must still hold when the effect is released; made by `block_unless` and `replan_unless`."""
+
+    condition: Expr[bool]
+    severity: Severity
+    because: str
+    accept: Accept | None
+
+    @property
+    def label(self) -> str:
+        """The condition in its declared form: how findings and tests name the premise."""
+        return render(self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPolicy:
+    """Marks evidence as critical beyond what the premises say; it can only ask for more.
+
+    Attributes:
+        critical: kinds, or `kind.field`, whose premises block, and need binding, even where they are declared REPLAN.
+        allows_no_preconditions: whether an effect may be declared with `no_preconditions=True`.
+    """
+
+    critical: frozenset[str] = frozenset()
+    allows_no_preconditions: bool = True
+
+
+STRICT = BindingPolicy()
+"""The default: a premise that blocks must be checked by the target, or held by its owner, or owned by the store."""
+
+
+def block_unless(
+    condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None
+) -> Premise:
+    """The effect is blocked unless the condition holds; false, missing or unverifiable all block.
+
+    Args:
+        condition: an expression over arguments and resources.
+        because: what a person or a model may read when it fails, as in `assert cond, because`.
+        accept: `UNBOUND("reason")` where the evidence lies where the target cannot check it.
+
+    Raises:
+        DeclarationError: the condition is a plain bool, or no condition at all.
+    """
+    return _premise("block_unless", condition, Outcome.BLOCK, because, accept)
+
+
+def replan_unless(
+    condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None
+) -> Premise:
+    """The intent must be planned anew unless the condition holds; as `block_unless` otherwise."""
+    return _premise("replan_unless", condition, Outcome.REPLAN, because, accept)
+
+
+def _premise(word: str, condition: object, severity: Severity, because: object, accept: object) -> Premise:
+    if isinstance(condition, bool):
+        message = (
+            f"{word}() got a plain {condition}, already computed at import: `is`, `not` and constants cannot be recorded; "
+            "write ~order.refunded for `not order.refunded`"
+        )
+        raise DeclarationError(message)
+    if not isinstance(condition, Expr):
+        message = f"{word}() got {type(condition).__name__}, not a condition: write an expression such as {word}(~order.refunded)"
+        raise DeclarationError(message)
+    if not isinstance(because, str):
+        message = f"{word}(condition, because) got {type(because).__name__} as the reason: write a text"
+        raise DeclarationError(message)
+    if accept is not None and not isinstance(accept, Accept):
+        message = f"{word}(accept=...) got {type(accept).__name__}: write accept=UNBOUND('why less is enough here')"
+        raise DeclarationError(message)
+    return Premise(cast("Expr[bool]", condition), severity, because, accept)

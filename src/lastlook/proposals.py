@@ -1,0 +1,382 @@
+"""Propose: read, validate, and store why an action is justified, with the proof that a later look may rely on."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook import canonical
+from lastlook.canonical import ABSENT
+from lastlook.commands import Create, Load, Now, Read
+from lastlook.errors import Applied, DeclarationError, EffectStopped, InFlight, KeyReused, Outcome
+from lastlook.events import IntentProposed, ProposalRefused
+from lastlook.expressions import Env, Pending, Unverifiable
+from lastlook.plan import Evaluation, findings_of
+from lastlook.protocol import AGAIN, emit, ended_already, evaluate, load, microseconds, release, transition, withdraw
+from lastlook.records import Address, Decision, Finding, Grade, IntentRecord, Observation, PremiseRecord, State, at, place
+from lastlook.records import Read as ReadRecord
+from lastlook.verdicts import NOTHING_SEEN, Verdict, stop_for
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping, Sequence
+
+    from lastlook.canonical import Value
+    from lastlook.commands import Protocol
+    from lastlook.contract import Contract, Program
+    from lastlook.ports import Append, Stored
+    from lastlook.protocol import Scene
+    from lastlook.records import Path
+
+__all__ = ["Draft", "Mode", "Proposed", "one_shot", "propose"]
+
+
+class Mode(enum.Enum):
+    """What happens to a premise that is not true when an effect is proposed."""
+
+    PROVE = "prove"
+    """`effect.propose`: nothing is stored, and the stop is raised."""
+    RECORD = "record"
+    """`transaction.propose`: the intent is stored, and the premise runs at the gate."""
+    ONE_SHOT = "one-shot"
+    """`effect(...)`: nothing is validated now, everything at the gate that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An intent that is to be proposed.
+
+    Attributes:
+        keyed: the id comes from a call key, so that an intent may be there already.
+        reads: what the agent read in its transaction.
+        observed: the agent's observations by identity.
+    """
+
+    intent_id: str
+    contract: Contract
+    arguments: Mapping[str, Value]
+    actor: Mapping[str, Value] | None
+    mode: Mode
+    keyed: bool = False
+    expires: dt.timedelta | None = None
+    supersedes: str | None = None
+    transaction: str | None = None
+    reads: tuple[ReadRecord, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A stored intent, and the observations that its proof was made on; none for one that was there before."""
+
+    record: IntentRecord
+    seen: Mapping[str, Observation]
+    existed: bool
+
+
+def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
+    """Read all evidence in one batch and, where keys come from evidence, in waves; validate; store the proof.
+
+    Raises:
+        EffectStopped: a premise is untrue (mode PROVE), or the target cannot be named; nothing was stored.
+        KeyReused: the call key was used with other arguments, or its intent is dead.
+        InFlight: the intent to supersede has an open attempt.
+    """
+    digest = canonical.digest(draft.arguments, kind="arguments", salt=b"")
+    if draft.keyed:
+        stored = yield Load(draft.intent_id)
+        if stored is not None:
+            return _existing(stored, digest)
+    program = draft.contract.program
+    env = Env(program.slots, draft.arguments, ABSENT if draft.actor is None else draft.actor, capturing=True)
+    run = [] if draft.mode is Mode.ONE_SHOT else [n for n, check in enumerate(program.checks) if not check.awaited]
+    evaluation = Evaluation(program, env, run)
+    yield from _look(draft, evaluation)
+    if draft.mode is Mode.PROVE:
+        _refuse_untrue(scene, draft, evaluation)
+    key = yield from _key_parts(draft, program.target, evaluation)
+    lane = (yield from _key_parts(draft, program.lane, evaluation)) if program.lane else None
+    now = yield Now()
+    record = _record(scene, draft, evaluation, digest, key, lane, now)
+    while True:
+        superseded = (yield from _superseded(scene, draft, record)) if draft.supersedes is not None else None
+        created = yield Create(record, superseded)
+        if created.existing is not None:
+            return _existing(created.existing, digest)
+        if created.ok:
+            break
+    if scene.emit is not None:
+        unproven = tuple(premise.label for premise in record.premises if not premise.proven)
+        scene.emit(IntentProposed(record.intent_id, record.effect, unproven))
+    proposed = Proposed(record, env.observations, existed=False)
+    scene.remember(proposed)
+    return proposed
+
+
+def one_shot(scene: Scene, draft: Draft) -> Protocol[Verdict[Any]]:
+    """Propose and release. Without a call key nobody can hold the intent, so a definite stop withdraws it.
+
+    Otherwise a sweep over pending intents could release later what its caller was told had not happened.
+    """
+    proposed = yield from propose(scene, draft)
+    verdict = yield from release(scene, proposed.record.intent_id)
+    if not draft.keyed and verdict.state is State.OPEN:
+        yield from withdraw(scene, proposed.record.intent_id)
+    return verdict
+
+
+def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
+    """One batch of everything that is named without evidence, and of what the agent read; then the premises."""
+    env, program = evaluation.env, evaluation.program
+    if draft.mode is not Mode.ONE_SHOT:
+        addresses: dict[str, Address] = {read.address.identity: read.address for read in draft.reads}
+        for slot, derived in enumerate(program.slots.derived):
+            if not derived:
+                try:
+                    address = env.address(slot)
+                except Unverifiable:
+                    continue  # its premises say so when they run
+                addresses[address.identity] = address
+        if addresses:
+            batch = tuple(addresses.values())
+            evaluation.observe(batch, (yield Read(batch)))
+    if any(program.checks[number].analysis.clock for number in evaluation.waiting):
+        env.now = yield Now()
+    yield from evaluate(evaluation)
+    for rule in program.refresh if draft.mode is not Mode.ONE_SHOT else ():
+        yield from _fetched(evaluation, rule.slot)
+
+
+def _fetched(evaluation: Evaluation, slot: int) -> Protocol[Observation | None]:
+    """The observation of a slot, read now if it is not yet; None where it cannot be."""
+    env = evaluation.env
+    while True:
+        env.missing.clear()
+        try:
+            return env.fetch(slot)
+        except Unverifiable:
+            return None
+        except Pending:
+            addresses = tuple(env.missing.values())
+            evaluation.observe(addresses, (yield Read(addresses)))
+
+
+def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Protocol[tuple[Value, ...]]:
+    """The values of key expressions; what cannot be named cannot be acted upon."""
+    env = evaluation.env
+    values: list[Value] = []
+    for part in parts:
+        while True:
+            env.missing.clear()
+            try:
+                values.append(part(env))
+                break
+            except Pending:
+                addresses = tuple(env.missing.values())
+                evaluation.observe(addresses, (yield Read(addresses)))
+            except Unverifiable as unverifiable:
+                reason = f"what it acts on cannot be named: {unverifiable.reason}; nothing was stored"
+                raise _stop(draft, Outcome.BLOCK, NOTHING_SEEN, reason) from unverifiable
+    return tuple(values)
+
+
+def _existing(stored: Stored, digest: str) -> Proposed:
+    """Row 1, the same call again: the same arguments mean the same intent."""
+    record, state = stored.record, stored.row.state
+    if record.arguments_digest != digest:
+        message = (
+            f"the call key of intent {record.intent_id} was used with other arguments of {record.effect}(): "
+            "a new action needs a new key"
+        )
+        raise KeyReused(message)
+    if state in (State.WITHDRAWN, State.EXPIRED, State.SUPERSEDED):
+        message = f"the call key belongs to intent {record.intent_id}, which is {state.name.lower()}: a new action needs a new key"
+        raise KeyReused(message)
+    return Proposed(record, {}, existed=True)
+
+
+def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Append]:
+    """Row 14: the end of the intent that this one replaces, on the same lane, and only from OPEN."""
+    old_id = cast("str", draft.supersedes)
+    while True:
+        old = yield from load(old_id)
+        ended = yield from ended_already(scene, old)
+        if ended is not AGAIN:
+            break
+    if isinstance(ended, Verdict):
+        if old.row.state is State.ATTEMPT:
+            message = f"intent {old_id} has an open attempt, so it cannot be superseded: {ended.model_text()}"
+            raise InFlight(message)
+        message = f"intent {old_id} is {old.row.state.name.lower()} already and cannot be superseded"
+        raise EffectStopped(ended, message)
+    if old.row.lane != record.lane:
+        message = f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
+        raise DeclarationError(message)
+    return transition(old, "SUPERSEDED", State.SUPERSEDED, {"schema": 1, "by": record.intent_id})
+
+
+# The refusal.
+
+
+class _ProposalView:
+    """What a refused proposal found."""
+
+    changed: tuple[str, ...] = ()
+    accepted: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, draft: Draft, evaluation: Evaluation) -> None:
+        self._contract = draft.contract
+        self._evaluation = evaluation
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return findings_of(self._evaluation, self._contract.is_public, reveal=False)
+
+    def reveal(self) -> tuple[Finding, ...]:
+        return findings_of(self._evaluation, self._contract.is_public, reveal=True)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        return tuple(self._evaluation.program.checks[number].label for number in self._evaluation.results)
+
+    @property
+    def bindings(self) -> Mapping[str, Grade]:
+        return self._contract.bindings()
+
+
+def _refuse_untrue(scene: Scene, draft: Draft, evaluation: Evaluation) -> None:
+    # INVARIANT: an intent of `effect.propose` has only premises that were proved on its own observations.
+    outcome = evaluation.outcome()
+    if outcome is Outcome.KEEP:
+        return
+    untrue = tuple(
+        evaluation.program.checks[number].label
+        for number, result in evaluation.results.items()
+        if result is not True
+    )
+    emit(scene, ProposalRefused(draft.contract.name, outcome, untrue))
+    raise _stop(draft, outcome, _ProposalView(draft, evaluation), "already so when proposed: nothing was stored")
+
+
+def _stop(draft: Draft, outcome: Outcome, view: Any, reason: str) -> EffectStopped:
+    name = draft.contract.name
+    return stop_for(Verdict(outcome, Applied.NOT_ATTEMPTED, name, None, view, state=None, reason=reason))
+
+
+# The record.
+
+
+def _record(
+    scene: Scene,
+    draft: Draft,
+    evaluation: Evaluation,
+    digest: str,
+    key: tuple[Value, ...],
+    lane: tuple[Value, ...] | None,
+    now: dt.datetime,
+) -> IntentRecord:
+    contract, env = draft.contract, evaluation.env
+    reads = _Reads(draft.reads, scene.store.salt)
+    premises = tuple(
+        PremiseRecord(
+            label=check.label,
+            condition=check.condition,
+            severity=check.declared,
+            because=check.because,
+            accepts=check.accepts,
+            awaited=check.awaited,
+            proven=evaluation.results.get(number) is True,
+            evidence=tuple(
+                dict.fromkeys(
+                    reads.index(address, path, observation)
+                    for address, path in _evidence(evaluation, number)
+                    if (observation := env.observations.get(address.identity)) is not None
+                )
+            ),
+            validators=check.pins,
+        )
+        for number, check in enumerate(evaluation.program.checks)
+    )
+    refresh = tuple(
+        reads.index(address, rule.path, observation)
+        for rule in evaluation.program.refresh
+        if (address := env.addresses[rule.slot]) is not None
+        and (observation := env.observations.get(address.identity)) is not None
+    )
+    kind = contract.target_kind()
+    target = str(Address(kind, key)) if kind is not None else str(contract.target)
+    lane_identity = canonical.identity("lane", lane) if lane is not None else canonical.identity(contract.name, (kind or "", *key))
+    return IntentRecord(
+        intent_id=draft.intent_id,
+        effect=contract.name,
+        arguments=draft.arguments,
+        arguments_digest=digest,
+        actor=draft.actor,
+        target=target,
+        lane=lane_identity,
+        premises=premises,
+        reads=reads.records(),
+        refresh=refresh,
+        decisions=draft.decisions,
+        captured=env.captured if draft.mode is not Mode.ONE_SHOT else {},
+        differences=reads.differences(env.observations),
+        contract=contract.digest,
+        expires_us=None if draft.expires is None else microseconds(now + draft.expires),
+        supersedes=draft.supersedes,
+        transaction=draft.transaction or draft.intent_id,
+        one_shot=draft.mode is Mode.ONE_SHOT,
+    )
+
+
+def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]:
+    """X(p): what a premise's truth rests on; traced where keys come from evidence, else as declared."""
+    if number in evaluation.touched:
+        return list(evaluation.touched[number])
+    if number not in evaluation.results:
+        return []
+    return [
+        (address, path)
+        for slot, path in evaluation.program.checks[number].evidence
+        if (address := evaluation.env.addresses[slot]) is not None
+    ]
+
+
+class _Reads:
+    """The reads of one proposal: the agent's first, then those of the proof that say anything more."""
+
+    def __init__(self, agent: tuple[ReadRecord, ...], salt: bytes) -> None:
+        self._salt = salt
+        self._reads = list(agent)
+        self._agent = len(agent)
+        self._index = {(read.address.identity, read.path): number for number, read in enumerate(agent)}
+
+    def index(self, address: Address, path: Path, observation: Observation) -> int:
+        """The number of a read of the proof; an equal one of the agent's stands for it."""
+        number = self._index.get((address.identity, path))
+        if number is not None and number >= self._agent:
+            return number
+        digest = canonical.fingerprint(at(observation.value, path), salt=self._salt)
+        if number is not None:
+            read = self._reads[number]
+            if read.digest == digest and read.token == observation.token:
+                return number
+        self._reads.append(ReadRecord(address, path, digest, observation.token, "PROPOSE"))
+        self._index[(address.identity, path)] = len(self._reads) - 1
+        return len(self._reads) - 1
+
+    def differences(self, observations: Mapping[str, Observation]) -> tuple[str, ...]:
+        """The places that the agent read otherwise than they were when the intent was proposed."""
+        found: list[str] = []
+        for read in self._reads[: self._agent]:
+            observation = observations.get(read.address.identity)
+            if observation is None or observation.token == read.token:
+                continue
+            if canonical.fingerprint(at(observation.value, read.path), salt=self._salt) != read.digest:
+                found.append(place(read.address, read.path))
+        return tuple(found)
+
+    def records(self) -> tuple[ReadRecord, ...]:
+        return tuple(self._reads)
+

@@ -1,0 +1,292 @@
+"""Evidence and the immutable records of one agent transaction: reads, decisions, premises, intents, verdicts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from lastlook import canonical
+from lastlook.canonical import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastlook.canonical import Absent, Value
+    from lastlook.errors import Outcome
+
+TokenKind = Literal["counter", "digest", "opaque", "weak"]
+
+
+class Address:
+    """One concrete resource: a kind and a key of one or more parts; an empty key stands for all rows of the kind.
+
+    Two addresses are equal exactly when their canonical `identity` is; the identity is an interned text, so that it can
+    be a dictionary key at the cost of a pointer comparison.
+
+    Raises:
+        CanonicalError: a part is not a text, number, date, UUID or bytes, is not NFC, or has control characters.
+    """
+
+    __slots__ = ("identity", "key", "kind")
+
+    identity: Final[str]
+    kind: Final[str]
+    key: Final[tuple[Value, ...]]
+
+    def __init__(self, kind: str, key: tuple[Value, ...]) -> None:
+        self.identity = canonical.identity(kind, key)
+        self.kind = kind
+        self.key = key
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether this stands for all rows of its kind."""
+        return not self.key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __str__(self) -> str:
+        return "/".join((self.kind, *(str(part) for part in self.key))) if self.key else f"{self.kind}/*"
+
+    def __repr__(self) -> str:
+        return f"Address({self})"
+
+
+class Token:
+    """What a connector read beside a value, to be compared for equality only.
+
+    `counter` is ordered (a smaller one than recorded contradicts), `digest` is a content digest, `opaque` is neither, and
+    `weak` never binds. Tokens of another kind, namespace or value type are unequal: 1, "1" and True are three tokens.
+    """
+
+    __slots__ = ("kind", "namespace", "value")
+
+    kind: Final[TokenKind]
+    namespace: Final[str]
+    value: Final[int | str | bytes]
+
+    def __init__(self, kind: TokenKind, namespace: str, value: int | str | bytes) -> None:
+        if type(value) not in (int, str, bytes):
+            message = f"a token of {namespace!r} must be an int, str or bytes, not {type(value).__name__}: convert it in the connector"
+            raise TypeError(message)
+        self.kind = kind
+        self.namespace = namespace
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Token)
+            and self.kind == other.kind
+            and self.namespace == other.namespace
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.namespace, self.value))
+
+    def __repr__(self) -> str:
+        return f"Token({self.kind}:{self.namespace}:{self.value!r})"
+
+    def precedes(self, other: Token) -> bool:
+        """Whether both are ordered and alike and this one is the smaller: the resource went backwards."""
+        return (
+            self.kind == other.kind == "counter"
+            and self.namespace == other.namespace
+            and isinstance(self.value, int)
+            and isinstance(other.value, int)
+            and self.value < other.value
+        )
+
+
+class Observation:
+    """A value and the token it was read with: one inseparable, frozen pair, compared by identity only.
+
+    Attributes:
+        value: a row's fields, or the rows of a collection in key order, or ABSENT where there is no such row.
+        token: the connector's token of exactly this value.
+    """
+
+    __slots__ = ("token", "value")
+
+    value: Final[Mapping[str, Value] | tuple[Value, ...] | Absent]
+    token: Final[Token]
+
+    def __init__(self, value: Mapping[str, Value] | tuple[Value, ...] | Absent, token: Token) -> None:
+        self.value = value
+        self.token = token
+
+
+Path = tuple[str | int, ...]
+"""Where inside an observation's value: a field, then items; () is the row itself, or the whole collection."""
+
+
+def at(value: object, path: Path) -> Value | Absent:
+    """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
+    for step in path:
+        if isinstance(step, str) and isinstance(value, MappingABC):
+            value = value.get(step, ABSENT)
+        elif isinstance(step, int) and isinstance(value, tuple) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return ABSENT
+    return value  # type: ignore[return-value]  # observations hold frozen values only
+
+
+def place(address: Address, path: Path) -> str:
+    """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence."""
+    if not path:
+        return str(address)
+    first, *items = path
+    return f"{address}.{first}" + "".join(f"[{item!r}]" for item in items)
+
+
+class State(enum.Enum):
+    """Where an intent stands in its store; the last four are terminal."""
+
+    OPEN = "OPEN"
+    ATTEMPT = "ATTEMPT"
+    COMMITTED = "COMMITTED"
+    WITHDRAWN = "WITHDRAWN"
+    EXPIRED = "EXPIRED"
+    SUPERSEDED = "SUPERSEDED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether no transition leaves this state."""
+        return self not in (State.OPEN, State.ATTEMPT)
+
+
+class Capture(enum.Enum):
+    """How finely a change is told from another (ATR, section 3.1); a coarser one runs more premises, never fewer."""
+
+    PREDICATE = "predicate"
+    """The premises that name the changed place."""
+    FIELD = "field"
+    """All premises, when a recorded place changed."""
+    OBJECT = "object"
+    """All premises, when any field of a recorded resource changed."""
+
+
+class Grade(enum.IntEnum):
+    """How firmly a premise's evidence is tied to the effect, in rising strength."""
+
+    UNBOUND = 0
+    """Only observed by the gate."""
+    RECORDED = 1
+    """Owned by the gate's store, and checked in the transaction that opens the attempt."""
+    HELD = 2
+    """Locked and checked by its owner for as long as the remote call lasts."""
+    BOUND = 3
+    """Checked by the target, atomically with the effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One recorded observation of one field: where, a salted digest of the value, the token it came with, and who read it.
+
+    Attributes:
+        origin: AGENT for what the agent read while reasoning (provenance), PROPOSE for what the premises were proved on.
+    """
+
+    address: Address
+    path: Path
+    digest: str
+    token: Token
+    origin: Literal["AGENT", "PROPOSE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A conclusion and the reads it rests on, as indexes into its intent's reads."""
+
+    text: str
+    rests_on: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PremiseRecord:
+    """A premise as it stood at propose: its condition as a tree, its severity, its evidence, and whether it was proved.
+
+    Attributes:
+        evidence: the reads that its proof rests on, as indexes into its intent's reads.
+        validators: name, version, parameter digest and source digest of each validator that it calls.
+        proven: True only if it was evaluated on the recorded observations and was True.
+    """
+
+    label: str
+    condition: str
+    severity: Outcome
+    because: str
+    accepts: str | None
+    awaited: bool
+    proven: bool
+    evidence: tuple[int, ...]
+    validators: tuple[tuple[str, str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRecord:
+    """What was proposed, on which evidence and decisions; written once, never changed.
+
+    Attributes:
+        arguments: the effect's arguments, frozen; stored in clear, since the body needs them days later.
+        refresh: presentation-only evidence, as indexes into `reads`.
+        transaction: the agent transaction that it belongs to; its own id where it was proposed alone.
+        captured: values that `unchanged(...)` holds the world to, by expression.
+        differences: places where the agent's own read and the proposal's disagree.
+    """
+
+    intent_id: str
+    effect: str
+    arguments: Mapping[str, Value]
+    arguments_digest: str
+    actor: Mapping[str, Value] | None
+    target: str
+    lane: str
+    premises: tuple[PremiseRecord, ...]
+    reads: tuple[Read, ...]
+    refresh: tuple[int, ...]
+    decisions: tuple[Decision, ...]
+    captured: Mapping[str, Value]
+    differences: tuple[str, ...]
+    contract: str
+    expires_us: int | None
+    supersedes: str | None
+    transaction: str
+    one_shot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """The target's own row for an intent: fence, idempotency key and tombstone in one."""
+
+    intent_id: str
+    args_digest: str
+    floor: int
+    attempt: int | None
+    result: Value
+    committed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One premise that did not hold.
+
+    Attributes:
+        holds: False if it is false, None if it could not be verified.
+        text: the premise with its resources resolved; values only where declared public, or boolean.
+        because: what the developer said a model may read.
+    """
+
+    premise: str
+    severity: Outcome
+    holds: Literal[False] | None
+    text: str
+    because: str

@@ -1,0 +1,521 @@
+"""One connected gate at work: its systems, store, compiled plans and index, and the execution of the protocol's commands.
+
+The two drivers differ in one word: the asynchronous one awaits what a command's execution returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import datetime as dt
+import functools
+import inspect
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook import canonical
+from lastlook.commands import Apply, Close, Create, Judge, Load, Now, Observe, Pause, Read, Transit
+from lastlook.contract import Surroundings
+from lastlook.errors import DeclarationError, EffectNotBound, UnknownEffect
+from lastlook.functions import FunctionTarget
+from lastlook.index import Index
+from lastlook.plan import Plan
+from lastlook.ports import Unreadable
+from lastlook.protocol import Limits, Scene, microseconds
+from lastlook.store.memory import MemoryStore
+from lastlook.validators import REGISTRY, judge, judge_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lastlook.commands import Command, Protocol
+    from lastlook.contract import Contract
+    from lastlook.effects import Declared
+    from lastlook.events import Event
+    from lastlook.ports import Clock, Store, Stored, System, Target
+    from lastlook.premises import BindingPolicy
+    from lastlook.proposals import Proposed
+    from lastlook.records import Address, Capture
+    from lastlook.validators import Registered
+
+__all__ = ["Runtime", "Tap", "refuse_nesting"]
+
+_IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
+
+
+def refuse_nesting() -> None:
+    """Raise where a gate is used inside an effect's body, whose check it would undo.
+
+    Raises:
+        EffectNotBound: always, inside a body.
+    """
+    name = _IN_BODY.get()
+    if name is not None:
+        message = f"a gate was called inside the body of {name!r}, where the target is checked and locked: call it after the body returns"
+        raise EffectNotBound(message)
+
+
+class Tap:
+    """Where tests and tools listen to a gate, and step in at its commands.
+
+    Attributes:
+        listeners: called with each event.
+        before: called before each command; may raise.
+        after: called with each command and its reply; what it returns is the reply.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[Event], None]] = []
+        self.before: list[Callable[[Command], Any]] = []
+        self.after: list[Callable[[Command, Any], Any]] = []
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to every listener."""
+        for listener in tuple(self.listeners):
+            listener(event)
+
+
+class Runtime:
+    """Systems, a store and effects, connected.
+
+    Raises:
+        DeclarationError: two systems for one kind, a durable system without a durable store, or a contract that these
+            systems cannot hold.
+    """
+
+    def __init__(
+        self,
+        systems: Sequence[System],
+        store: Store | None,
+        *,
+        policy: BindingPolicy,
+        clock: Clock,
+        capture: Capture,
+        tap: Tap,
+        limits: Limits,
+        asynchronous: bool,
+        strict_fields: bool,
+    ) -> None:
+        self.systems = _by_kind(systems)
+        self.store = _store(store, systems)
+        self.tap = tap
+        self.clock = clock
+        self._policy = policy
+        self._capture = capture
+        self._strict_fields = strict_fields
+        self._lock = threading.RLock()
+        self._effects: dict[str, Declared] = {}
+        self.contracts: dict[str, Contract] = {}
+        self._targets: dict[str, Target] = {}
+        self.plans: dict[str, Plan] = {}
+        self.index = Index(capture)
+        for system in systems:
+            use_clock = getattr(system, "use_clock", None)
+            if use_clock is not None:
+                use_clock(clock)
+        self.scene = Scene(
+            owner=secrets.token_hex(8),
+            store=self.store,
+            plan=self.plan,
+            body=self._body,
+            one_engine=self._one_engine,
+            remember=self.remember,
+            limits=limits,
+        )
+        handlers: dict[type[Any], Callable[[Any], Any]] = {
+            Load: self._load,
+            Observe: self._observe,
+            Read: self._read,
+            Judge: self._judge_async if asynchronous else self._judge,
+            Now: self._now,
+            Create: self._create,
+            Transit: self._transit,
+            Apply: self._apply_async if asynchronous else self._apply,
+            Close: self._close,
+            Pause: self._pause_async if asynchronous else self._pause,
+        }
+        self.execute = handlers
+
+    # Effects.
+
+    def add(self, declared: Declared, *, own: bool) -> None:
+        """Connect an effect; `own` compiles its contract itself, else a copy of it.
+
+        Raises:
+            DeclarationError: the contract does not fit these systems.
+        """
+        contract = declared.contract if own else copy.copy(declared.contract)
+        target = self._find_target(declared)
+        contract.connect(
+            Surroundings(self.systems, target if not isinstance(target, FunctionTarget) else None, self.store, self._policy),
+            strict_fields=self._strict_fields,
+        )
+        self._effects[declared.name] = declared
+        self.contracts[declared.name] = contract
+        self._targets[declared.name] = target
+
+    def _find_target(self, declared: Declared) -> Target:
+        kind = declared.contract.target_kind()
+        if kind is None:
+            return FunctionTarget(str(declared.contract.target))
+        system = self.systems.get(kind)
+        if system is None:
+            declared.contract.refuse_kind(kind, Surroundings(self.systems, None, self.store, self._policy))
+        if not hasattr(system, "apply"):
+            message = f"{declared.name}() acts on {kind!r}, but {cast('System', system).name!r} applies no effects: name a target that does"
+            raise DeclarationError(message)
+        return cast("Target", system)
+
+    def _one_engine(self, plan: Plan) -> bool:
+        return self._targets[plan.record.effect].shares_engine(self.store)
+
+    def _body(self, plan: Plan) -> Callable[[Any], Any]:
+        declared = self._effects[plan.record.effect]
+        arguments = declared.contract.arguments
+        values = arguments.thaw(plan.record.arguments)
+
+        if inspect.iscoroutinefunction(declared.function):
+
+            async def run_async(permit: Any) -> Any:
+                token = _IN_BODY.set(declared.name)
+                try:
+                    return await arguments.call(declared.function, permit, values)
+                finally:
+                    _IN_BODY.reset(token)
+
+            return run_async
+
+        def run(permit: Any) -> Any:
+            token = _IN_BODY.set(declared.name)
+            try:
+                return arguments.call(declared.function, permit, values)
+            finally:
+                _IN_BODY.reset(token)
+
+        return run
+
+    # Intents.
+
+    def remember(self, proposed: Proposed) -> None:
+        """Compile a new intent and put it among the pending ones."""
+        record = proposed.record
+        with self._lock:
+            contract = self.contracts[record.effect]
+            self.plans[record.intent_id] = self._compile(record, contract, proposed.seen, contract.program)
+            self.index.add(record)
+
+    def plan(self, stored: Stored) -> Plan:
+        """The compiled plan of a stored intent; after a restart it is compiled from its record.
+
+        Raises:
+            UnknownEffect: its effect is not declared in this process.
+            CanonicalError: its arguments do not fit today's signature, or its premises cannot be read.
+        """
+        record = stored.record
+        found = self.plans.get(record.intent_id)
+        if found is not None:
+            return found
+        contract = self.contracts.get(record.effect)
+        if contract is None:
+            message = (
+                f"intent {record.intent_id} is for effect {record.effect!r}, which is not declared in this process: "
+                "import the module that declares it"
+            )
+            raise UnknownEffect(message)
+        contract.arguments.thaw(record.arguments)
+        program = contract.program
+        same = record.contract == contract.digest and all(
+            premise.validators == check.pins for premise, check in zip(record.premises, program.checks, strict=True)
+        )
+        plan = self._compile(record, contract, {}, program if same else contract.merged(record.premises))
+        if not stored.row.state.terminal:
+            with self._lock:
+                self.plans[record.intent_id] = plan
+                self.index.add(record)
+        return plan
+
+    def _compile(self, record: Any, contract: Contract, seen: Mapping[str, Any], program: Any) -> Plan:
+        return Plan(record, program, contract, salt=self.store.salt, seen=seen, capture=self._capture)
+
+    def forget(self, intent_id: str) -> None:
+        """Take an ended intent out of the plans and the index."""
+        with self._lock:
+            plan = self.plans.pop(intent_id, None)
+            if plan is not None:
+                self.index.remove(plan.record)
+
+    # Commands.
+
+    def _load(self, command: Load) -> Any:
+        return self.store.load(command.intent_id)
+
+    def _observe(self, command: Observe) -> Any:
+        plan = command.plan
+        reader = plan.reader
+        if reader is None:
+            reader = plan.reader = self._reader(plan.addresses)
+        target = self._targets[plan.record.effect]
+        cells = reader()
+        if inspect.isawaitable(cells):
+            return self._observed_later(cells, target, plan.record.intent_id)
+        return cells, target.effect_row(plan.record.intent_id)
+
+    async def _observed_later(self, cells: Any, target: Target, intent_id: str) -> Any:
+        row = target.effect_row(intent_id)
+        return await cells, (await row if inspect.isawaitable(row) else row)
+
+    def _read(self, command: Read) -> Any:
+        return self._reader(command.addresses)()
+
+    def _now(self, _: Now) -> dt.datetime:
+        return self.clock.now()
+
+    def _create(self, command: Create) -> Any:
+        return self.store.create(command.record, microseconds(self.clock.now()), command.supersedes)
+
+    def _transit(self, command: Transit) -> Any:
+        return self.store.append(command.append, microseconds(self.clock.now()))
+
+    def _apply(self, command: Apply) -> Any:
+        return self._targets[command.contract.name].apply(command.attempt, command.journal)
+
+    def _apply_async(self, command: Apply) -> Any:
+        target: Any = self._targets[command.contract.name]
+        return getattr(target, "apply_async", target.apply)(command.attempt, command.journal)
+
+    def _close(self, command: Close) -> Any:
+        return self._targets[command.contract.name].close(command.intent_id, command.attempt)
+
+    def _pause(self, command: Pause) -> None:
+        sleep: Callable[[float], None] = getattr(self.clock, "sleep", time.sleep)
+        sleep(command.seconds)
+
+    def _pause_async(self, command: Pause) -> Any:
+        sleep = getattr(self.clock, "sleep", None)
+        return asyncio.sleep(command.seconds) if sleep is None else sleep(command.seconds)
+
+    def _judge(self, command: Judge) -> dict[str, bool | str]:
+        now = self.clock.now()
+        answers: dict[str, bool | str] = {}
+        for judgement in command.judgements:
+            registered = _registered(command, judgement.name, judgement.version)
+            if isinstance(registered, str):
+                answers[judgement.key] = registered
+            elif registered.is_async:
+                answers[judgement.key] = f"validator {judgement.name!r} is asynchronous: use AsyncGate"
+            else:
+                answers[judgement.key] = judge(registered, judgement, now)
+        return answers
+
+    async def _judge_async(self, command: Judge) -> dict[str, bool | str]:
+        now = self.clock.now()
+        answers: dict[str, bool | str] = {}
+        for judgement in command.judgements:
+            registered = _registered(command, judgement.name, judgement.version)
+            is_known = not isinstance(registered, str)
+            answers[judgement.key] = await judge_async(registered, judgement, now) if is_known else registered
+        return answers
+
+    # Reading.
+
+    def _reader(self, addresses: Sequence[Address]) -> Callable[[], Any]:
+        """One batched read per system; a system that raises makes its own addresses unreadable, and no others."""
+        grouped: dict[int, tuple[System | None, list[int]]] = {}
+        for number, address in enumerate(addresses):
+            system = self.systems.get(address.kind) or self._owned(address.kind)
+            grouped.setdefault(id(system), (system, []))[1].append(number)
+        parts = [
+            (numbers, _guarded(system, [addresses[number] for number in numbers])) for system, numbers in grouped.values()
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return functools.partial(_gather, len(addresses), parts)
+
+    def _owned(self, kind: str) -> System | None:
+        owned = self.store.evidence
+        return owned if owned is not None and kind in owned.kinds else None
+
+
+def drive(runtime: Runtime, protocol: Protocol[Any]) -> Any:
+    """Run a protocol to its end, executing each command."""
+    tap, execute = runtime.tap, runtime.execute
+    runtime.scene.emit = tap.emit if tap.listeners else None
+    try:
+        command = next(protocol)
+        while True:
+            try:
+                for before in tap.before:
+                    before(command)
+                reply = execute[type(command)](command)
+                for after in tap.after:
+                    reply = after(command, reply)
+            except Exception as error:  # noqa: BLE001 - the protocol decides what a failed command means
+                command = protocol.throw(error)
+            else:
+                command = protocol.send(reply)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        protocol.close()
+
+
+async def drive_async(
+    runtime: Runtime, protocol: Protocol[Any], shielded: Callable[[Any], asyncio.Task[Any]] | None = None
+) -> Any:
+    """As `drive`, awaiting what is awaitable.
+
+    From the first apply on, the rest runs in a task of its own that a cancellation of the caller does not reach: the
+    effect's outcome is journaled, whoever still waits for it.
+    """
+    runtime.scene.emit = runtime.tap.emit if runtime.tap.listeners else None
+    owned = True
+    try:
+        command = next(protocol)
+        while True:
+            if shielded is not None and isinstance(command, Apply):
+                owned = False
+                return await asyncio.shield(shielded(_finish(runtime, protocol, command)))
+            command = await _step(runtime, protocol, command)
+    except StopIteration as stop:
+        return stop.value
+    except _Ended as ended:
+        return ended.value
+    finally:
+        if owned:
+            protocol.close()
+
+
+async def _finish(runtime: Runtime, protocol: Protocol[Any], command: Command) -> Any:
+    try:
+        while True:
+            command = await _step(runtime, protocol, command)
+    except _Ended as ended:
+        return ended.value
+    finally:
+        protocol.close()
+
+
+class _Ended(Exception):  # noqa: N818 - StopIteration may not leave a coroutine
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+async def _step(runtime: Runtime, protocol: Protocol[Any], command: Command) -> Command:
+    tap = runtime.tap
+    try:
+        for before in tap.before:
+            started = before(command)
+            if inspect.isawaitable(started):
+                await started
+        reply = runtime.execute[type(command)](command)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        for after in tap.after:
+            reply = after(command, reply)
+    except Exception as error:  # noqa: BLE001 - the protocol decides what a failed command means
+        failure = error
+    else:
+        try:
+            return protocol.send(reply)
+        except StopIteration as stop:
+            raise _Ended(stop.value) from None
+    try:
+        return protocol.throw(failure)
+    except StopIteration as stop:
+        raise _Ended(stop.value) from None
+
+
+def random_intent_id() -> str:
+    """A new random id of 128 bits."""
+    return canonical.random_id(secrets.token_bytes(16))
+
+
+def _guarded(system: System | None, addresses: list[Address]) -> Callable[[], Any]:
+    if system is None:
+        missing = tuple(Unreadable(f"no system answers for {address.kind!r}") for address in addresses)
+        return lambda: missing
+    compiled = getattr(system, "reader", None)
+    read: Callable[[], Any] = (
+        compiled(addresses) if compiled is not None else functools.partial(system.read_many, addresses)
+    )
+
+    def guarded() -> Any:
+        try:
+            found = read()
+        except Exception as error:  # noqa: BLE001 - whatever a system raises, its evidence is unreadable
+            return _failed(system, addresses, error)
+        return found if type(found) is tuple else _completed(system, addresses, found)
+
+    return guarded
+
+
+def _completed(system: System, addresses: list[Address], found: Any) -> Any:
+    if not inspect.isawaitable(found):
+        return tuple(found)
+
+    async def later() -> Any:
+        try:
+            return tuple(await found)
+        except Exception as error:  # noqa: BLE001 - as above
+            return _failed(system, addresses, error)
+
+    return later()
+
+
+def _failed(system: System, addresses: Iterable[Address], error: Exception) -> tuple[Unreadable, ...]:
+    reason = f"{system.name} could not be read ({type(error).__name__})"
+    return tuple(Unreadable(reason) for _ in addresses)
+
+
+def _gather(size: int, parts: list[tuple[list[int], Callable[[], Any]]]) -> Any:
+    found: list[Any] = [None] * size
+    later: list[tuple[list[int], Any]] = []
+    for numbers, read in parts:
+        cells = read()
+        if inspect.isawaitable(cells):
+            later.append((numbers, cells))
+            continue
+        for number, cell in zip(numbers, cells, strict=True):
+            found[number] = cell
+    return _gather_later(found, later) if later else tuple(found)
+
+
+async def _gather_later(found: list[Any], later: list[tuple[list[int], Any]]) -> tuple[Any, ...]:
+    for numbers, cells in later:
+        for number, cell in zip(numbers, await cells, strict=True):
+            found[number] = cell
+    return tuple(found)
+
+
+def _registered(command: Judge, name: str, version: str) -> Registered | str:
+    source = next((pin[3] for pin in command.pins if pin[0] == name and pin[1] == version), "")
+    return REGISTRY.find(name, version, source)
+
+
+def _by_kind(systems: Sequence[System]) -> dict[str, System]:
+    found: dict[str, System] = {}
+    for system in systems:
+        for kind in system.kinds:
+            if kind in found:
+                message = f"two systems answer for {kind!r}: {found[kind].name} and {system.name}; give each kind one owner"
+                raise DeclarationError(message)
+            found[kind] = system
+    return found
+
+
+def _store(store: Store | None, systems: Sequence[System]) -> Store:
+    if store is not None:
+        if not hasattr(store, "append") or not hasattr(store, "load"):
+            message = f"store= got {type(store).__name__}: give a Store such as MemoryStore(), or None for one in memory"
+            raise DeclarationError(message)
+        return store
+    for system in systems:
+        capabilities = getattr(system, "capabilities", None)
+        if capabilities is not None and capabilities.durable:
+            message = f"{system.name} is durable, but the intents would live in memory and be lost with the process: give store=engine"
+            raise DeclarationError(message)
+    return MemoryStore()

@@ -1,0 +1,1 @@
+"""Stores: where proposals and their journals live."""

@@ -1,0 +1,135 @@
+"""The body of a PROPOSED record: an `IntentRecord` as a canonical value, and back; every body carries a schema number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from lastlook.canonical import freeze
+from lastlook.errors import IntegrityError, Outcome
+from lastlook.records import Address, Decision, IntentRecord, PremiseRecord, Read, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastlook.canonical import Value
+
+__all__ = ["SCHEMA", "intent_body", "intent_from_body"]
+
+SCHEMA = 1
+"""The schema number that this version writes, and the newest that it reads."""
+
+
+def intent_body(record: IntentRecord) -> Mapping[str, Value]:
+    """The record as a canonical value; addresses are listed once and named by index."""
+    addresses: dict[Address, int] = {}
+    reads = [_read(read, addresses) for read in record.reads]
+    return cast(
+        "Mapping[str, Value]",
+        freeze(
+            {
+                "schema": SCHEMA,
+                "intent_id": record.intent_id,
+                "effect": record.effect,
+                "arguments": record.arguments,
+                "arguments_digest": record.arguments_digest,
+                "actor": record.actor,
+                "target": record.target,
+                "lane": record.lane,
+                "premises": [_premise(premise) for premise in record.premises],
+                "addresses": [[address.kind, list(address.key)] for address in addresses],
+                "reads": reads,
+                "refresh": record.refresh,
+                "decisions": [[decision.text, list(decision.rests_on)] for decision in record.decisions],
+                "captured": record.captured,
+                "differences": record.differences,
+                "contract": record.contract,
+                "expires_us": record.expires_us,
+                "supersedes": record.supersedes,
+                "transaction": record.transaction,
+                "one_shot": record.one_shot,
+            }
+        ),
+    )
+
+
+def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
+    """The record of a decoded body.
+
+    Raises:
+        IntegrityError: the body is of a newer schema, or is none of a proposal.
+    """
+    found = cast("Mapping[str, Any]", body)
+    schema = found.get("schema")
+    if schema != SCHEMA:
+        message = f"a proposal of schema {schema!r} cannot be read by this version, which knows {SCHEMA}: upgrade lastlook"
+        raise IntegrityError(message)
+    try:
+        addresses = [Address(kind, tuple(key)) for kind, key in found["addresses"]]
+        return IntentRecord(
+            intent_id=found["intent_id"],
+            effect=found["effect"],
+            arguments=found["arguments"],
+            arguments_digest=found["arguments_digest"],
+            actor=found["actor"],
+            target=found["target"],
+            lane=found["lane"],
+            premises=tuple(_premise_from(premise) for premise in found["premises"]),
+            reads=tuple(_read_from(read, addresses) for read in found["reads"]),
+            refresh=found["refresh"],
+            decisions=tuple(Decision(text, rests_on) for text, rests_on in found["decisions"]),
+            captured=found["captured"],
+            differences=found["differences"],
+            contract=found["contract"],
+            expires_us=found["expires_us"],
+            supersedes=found["supersedes"],
+            transaction=found["transaction"],
+            one_shot=found["one_shot"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        message = "a stored proposal lacks a part or has one of the wrong type: the store was edited or is not lastlook's"
+        raise IntegrityError(message) from error
+
+
+def _read(read: Read, addresses: dict[Address, int]) -> list[object]:
+    token = read.token
+    return [
+        addresses.setdefault(read.address, len(addresses)),
+        list(read.path),
+        read.digest,
+        [token.kind, token.namespace, token.value],
+        read.origin,
+    ]
+
+
+def _read_from(read: Any, addresses: list[Address]) -> Read:
+    index, path, digest, (kind, namespace, value), origin = read
+    return Read(addresses[index], path, digest, Token(kind, namespace, value), origin)
+
+
+def _premise(premise: PremiseRecord) -> dict[str, object]:
+    return {
+        "label": premise.label,
+        "condition": premise.condition,
+        "severity": premise.severity.name,
+        "because": premise.because,
+        "accepts": premise.accepts,
+        "awaited": premise.awaited,
+        "proven": premise.proven,
+        "evidence": premise.evidence,
+        "validators": premise.validators,
+    }
+
+
+def _premise_from(premise: Mapping[str, Any]) -> PremiseRecord:
+    return PremiseRecord(
+        label=premise["label"],
+        condition=premise["condition"],
+        severity=Outcome[premise["severity"]],
+        because=premise["because"],
+        accepts=premise["accepts"],
+        awaited=premise["awaited"],
+        # INVARIANT: only a stored True is proof; anything else runs again.
+        proven=premise["proven"] is True,
+        evidence=premise["evidence"],
+        validators=premise["validators"],
+    )

@@ -1,0 +1,203 @@
+"""The memory store: the same chains, compare-and-swap and lanes as a durable one, for as long as the process lives.
+
+Records are encoded and chained when they are first read, exported or verified, never on the way to an effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from typing import TYPE_CHECKING
+
+from lastlook import canonical
+from lastlook.canonical import freeze
+from lastlook.errors import IntegrityError, UnknownIntent
+from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
+from lastlook.records import State
+from lastlook.store.bodies import intent_body, intent_from_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lastlook.canonical import Value
+    from lastlook.ports import Append, Bound, System
+    from lastlook.records import IntentRecord
+
+__all__ = ["MemoryStore", "chain_digest"]
+
+GENESIS = ""
+
+
+def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int, body: bytes) -> str:
+    """The digest that chains a record to the one before it (SHA-256 over the canonical form of both)."""
+    head = canonical.encode((previous, intent_id, seq, kind, at_us))
+    return "sha256:" + hashlib.sha256(len(head).to_bytes(8, "big") + head + body).hexdigest()
+
+
+class _Chain:
+    """One intent: its record, its row, and its journal of which the first `len(encoded)` entries are bytes already."""
+
+    __slots__ = ("encoded", "entries", "record", "row")
+
+    def __init__(self, record: IntentRecord, row: IntentRow, at_us: int) -> None:
+        self.record = record
+        self.row = row
+        self.entries: list[tuple[str, int, Callable[[], Mapping[str, Value]]]] = [
+            ("PROPOSED", at_us, lambda: intent_body(record))
+        ]
+        self.encoded: list[JournalEntry] = []
+
+    def journal(self) -> list[JournalEntry]:
+        for seq in range(len(self.encoded), len(self.entries)):
+            kind, at_us, body = self.entries[seq]
+            encoded = canonical.encode(freeze(body()))
+            previous = self.encoded[-1].digest if self.encoded else GENESIS
+            digest = chain_digest(previous, self.row.intent_id, seq, kind, at_us, encoded)
+            self.encoded.append(JournalEntry(self.row.intent_id, seq, kind, at_us, encoded, digest))
+        return self.encoded
+
+
+class MemoryStore:
+    """Proposals and journals in this process.
+
+    Args:
+        evidence: a system whose evidence this store owns: it is compared in the critical section that opens an attempt.
+    """
+
+    durable = False
+
+    def __init__(self, evidence: System | None = None) -> None:
+        self.evidence = evidence
+        self.namespace = secrets.token_hex(8)
+        self.salt = secrets.token_bytes(16)
+        self._lock = threading.RLock()
+        self._chains: dict[str, _Chain] = {}
+        self._lanes: dict[str, str] = {}
+
+    def create(self, record: IntentRecord, at_us: int, supersedes: Append | None, /) -> Created:
+        """Store a proposal unless its id is taken; a superseded intent ends in the same critical section."""
+        with self._lock:
+            if record.intent_id in self._chains:
+                return Created(ok=False, existing=self.load(record.intent_id))
+            if supersedes is not None and not self.append(supersedes, at_us).ok:
+                return Created(ok=False)
+            row = IntentRow(
+                record.intent_id, record.effect, record.lane, State.OPEN, 0, 0, None, None, record.expires_us
+            )
+            self._chains[record.intent_id] = _Chain(record, row, at_us)
+            return Created(ok=True)
+
+    def load(self, intent_id: str, /) -> Stored | None:
+        """The proposal and the current row."""
+        chain = self._chains.get(intent_id)
+        if chain is None:
+            return None
+        last = chain.entries[-1][2] if len(chain.entries) > 1 else None
+        return Stored(chain.record, chain.row, last)
+
+    def append(self, append: Append, at_us: int, /) -> Appended:
+        """Make a transition: the sequence number, the lane and the store's own evidence must be as the caller saw them."""
+        with self._lock:
+            chain = self._chains.get(append.intent_id)
+            if chain is None or chain.row.seq != append.seq:
+                return Appended(ok=False)
+            row = chain.row
+            holder = self._lanes.get(row.lane)
+            takes_lane = append.state is State.ATTEMPT or (append.state is State.COMMITTED and row.state is State.OPEN)
+            if takes_lane and holder is not None and holder != append.intent_id:
+                return Appended(ok=False, holder=self._chains[holder].row)
+            stale = _stale(self.evidence, append.checks)
+            if stale:
+                return Appended(ok=False, stale=stale)
+            chain.entries.append((append.kind, at_us, append.body))
+            chain.row = IntentRow(
+                row.intent_id,
+                row.effect,
+                row.lane,
+                append.state,
+                row.seq + 1,
+                append.attempt,
+                append.owner,
+                append.deadline_us,
+                row.expires_us,
+            )
+            if append.state is State.ATTEMPT:
+                self._lanes[row.lane] = row.intent_id
+            elif holder == row.intent_id:
+                del self._lanes[row.lane]
+            return Appended(ok=True)
+
+    def pending(self) -> Iterable[str]:
+        """The ids of intents that are OPEN or in ATTEMPT, oldest first."""
+        with self._lock:
+            return [name for name, chain in self._chains.items() if not chain.row.state.terminal]
+
+    def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
+        """An intent's records, encoded and chained, oldest first."""
+        with self._lock:
+            return tuple(self._chain(intent_id).journal())
+
+    def verify(self, intent_id: str, /) -> None:
+        """Recompute an intent's chain from its first record.
+
+        Raises:
+            IntegrityError: a record was edited, cut, reordered or put in.
+        """
+        with self._lock:
+            chain = self._chain(intent_id)
+            journal, previous = chain.journal(), GENESIS
+            for seq, entry in enumerate(journal):
+                expected = chain_digest(previous, intent_id, seq, entry.kind, entry.at_us, entry.body)
+                if (entry.intent_id, entry.seq, entry.digest) != (intent_id, seq, expected):
+                    message = f"record {seq} of intent {intent_id} is not what was written: do not release it, restore the store"
+                    raise IntegrityError(message)
+                previous = entry.digest
+            if len(journal) != chain.row.seq + 1:
+                message = f"intent {intent_id} has {len(journal)} records where {chain.row.seq + 1} were written: its tail was cut"
+                raise IntegrityError(message)
+
+    def reopened(self) -> MemoryStore:
+        """A store with the same records, decoded from their bytes: what a fresh process would find.
+
+        Raises:
+            IntegrityError: a chain does not verify, or a record is of a newer schema.
+        """
+        fresh = MemoryStore(self.evidence)
+        fresh.namespace, fresh.salt = self.namespace, self.salt
+        with self._lock:
+            for intent_id, chain in self._chains.items():
+                self.verify(intent_id)
+                fresh._chains[intent_id] = _reopened(chain)  # noqa: SLF001 - its own class
+            fresh._lanes = dict(self._lanes)  # noqa: SLF001 - its own class
+        return fresh
+
+    def _chain(self, intent_id: str) -> _Chain:
+        chain = self._chains.get(intent_id)
+        if chain is None:
+            message = f"no intent {intent_id} in this store"
+            raise UnknownIntent(message)
+        return chain
+
+
+def _reopened(chain: _Chain) -> _Chain:
+    journal = chain.journal()
+    bodies = [canonical.decode(entry.body) for entry in journal]
+    fresh = _Chain(intent_from_body(bodies[0]), chain.row, journal[0].at_us)  # type: ignore[arg-type]  # a PROPOSED body is a map
+    fresh.entries = [(entry.kind, entry.at_us, _constant(body)) for entry, body in zip(journal, bodies, strict=True)]
+    fresh.encoded = list(journal)
+    return fresh
+
+
+def _constant(body: Value) -> Callable[[], Mapping[str, Value]]:
+    return lambda: body  # type: ignore[return-value]  # every body is a map
+
+
+def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:
+    if evidence is None or not checks:
+        return ""
+    found = evidence.read_many([check.address for check in checks])
+    for check, now in zip(checks, found, strict=True):
+        if getattr(now, "token", None) != check.observation.token:
+            return str(check.address)
+    return ""

@@ -1,0 +1,130 @@
+"""Agent transactions: what an agent read and concluded before it proposes; an explicit value that crosses threads and tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lastlook import canonical
+from lastlook.canonical import ABSENT
+from lastlook.commands import Read
+from lastlook.errors import DeclarationError, LastlookError
+from lastlook.expressions import Env, Expr, Field, Pending, Ref, SlotTable, compile_expression, field_place
+from lastlook.ports import Unreadable
+from lastlook.records import Decision, Observation, at
+from lastlook.records import Read as ReadRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lastlook.canonical import Value
+    from lastlook.commands import Protocol
+    from lastlook.records import Address, Path
+
+__all__ = ["Evidence", "Ledger", "read_evidence"]
+
+
+class Evidence:
+    """What one `transaction.read` brought: the value, frozen, and the reads to rest a decision on.
+
+    Attributes:
+        value: the row's fields, or the field's value, or the rows; None where there is no row.
+    """
+
+    __slots__ = ("_reads", "value")
+
+    def __init__(self, value: Any, reads: tuple[int, ...]) -> None:
+        self.value = value
+        self._reads = reads
+
+    def __getitem__(self, name: str) -> Any:
+        return self.value[name]
+
+    def __bool__(self) -> bool:
+        message = "evidence is not a yes or no: compare its value"
+        raise TypeError(message)
+
+
+class Ledger:
+    """The reads and decisions of one transaction; each intent that is proposed from it takes them as they stand."""
+
+    def __init__(self, transaction_id: str, salt: bytes) -> None:
+        self.id = transaction_id
+        self._salt = salt
+        self._reads: list[ReadRecord] = []
+        self._decisions: list[Decision] = []
+
+    @property
+    def reads(self) -> tuple[ReadRecord, ...]:
+        """Everything read so far."""
+        return tuple(self._reads)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Everything decided so far."""
+        return tuple(self._decisions)
+
+    def record(self, address: Address, path: Path, observation: Observation, value: Any) -> Evidence:
+        """Record an observation: a row field by field, anything else as one."""
+        paths: list[Path] = [path]
+        if not path and not isinstance(observation.value, tuple) and observation.value is not ABSENT:
+            paths = [(name,) for name in observation.value]
+        first = len(self._reads)
+        for each in paths:
+            part = observation.value if not each else at(observation.value, each)
+            digest = canonical.fingerprint(part, salt=self._salt)
+            self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT"))
+        return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))))
+
+    def decide(self, text: str, rests_on: Sequence[Evidence]) -> None:
+        """Record a conclusion and the reads that it rests on.
+
+        Raises:
+            DeclarationError: something in `rests_on` is no read of a transaction.
+        """
+        for evidence in rests_on:
+            if not isinstance(evidence, Evidence):
+                message = f"decide(rests_on=...) got {type(evidence).__name__}: give it what transaction.read returned"
+                raise DeclarationError(message)
+        indexes = dict.fromkeys(index for evidence in rests_on for index in evidence._reads)  # noqa: SLF001 - its own
+        self._decisions.append(Decision(text, tuple(indexes)))
+
+
+def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str, Value]) -> Protocol[Evidence]:
+    """Read a resource, a field, or all rows of a kind, and record it.
+
+    Raises:
+        LastlookError: it could not be read.
+        DeclarationError: it names nothing that can be read.
+    """
+    ref, path = _place(what)
+    slots = SlotTable()
+    slot = slots.slot(ref)
+    env = Env(slots, arguments)
+    while True:
+        env.missing.clear()
+        try:
+            observation = env.fetch(slot)
+            break
+        except Pending:
+            addresses = tuple(env.missing.values())
+            for address, found in zip(addresses, (yield Read(addresses)), strict=True):
+                if isinstance(found, Unreadable):
+                    message = f"{address} could not be read: {found.reason}"
+                    raise LastlookError(message) from None
+                env.observations[address.identity] = found
+    value = observation.value if not path else at(observation.value, path)
+    return ledger.record(env.address(slot), path, observation, value)
+
+
+def _place(what: Ref | Expr[Any]) -> tuple[Ref, Path]:
+    if isinstance(what, Ref):
+        return what, ()
+    if isinstance(what, Field):
+        return field_place(what)
+    slots = SlotTable()
+    compile_expression(what, slots)
+    if len(slots.refs) == 1:
+        return slots.refs[0], ()
+    message = f"transaction.read() got {what!r}: read a resource, one of its fields, or rows(kind)"
+    raise DeclarationError(message)
+
