@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from lastlook import canonical
-from lastlook.canonical import Value
 from lastlook.errors import CanonicalError
 from lastlook.expressions import operations, values
 from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
-from lastlook.expressions.operations import Compiled, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastlook.canonical import Value
+    from lastlook.expressions.operations import Compiled, Place
 
 __all__ = ["before", "checked", "fresh", "judgement", "last_before", "last_fresh", "unchanged"]
 
