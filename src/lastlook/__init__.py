@@ -114,7 +114,7 @@ __all__ = [
 
 def __getattr__(name: str) -> str:
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - costs more than the whole import
+        from importlib.metadata import version
 
         return version("lastlook")
     message = f"module 'lastlook' has no attribute {name!r}"

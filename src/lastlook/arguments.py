@@ -46,7 +46,9 @@ class Arguments:
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
         if parameters and parameters[0].name in ("self", "cls"):
-            message = f"{name}() is a method, and an intent outlives `{parameters[0].name}`: use a module-level function"
+            message = (
+                f"{name}() is a method, and an intent outlives `{parameters[0].name}`: use a module-level function"
+            )
             raise DeclarationError(message)
         if not parameters or parameters[0].name != "permit" or parameters[0].kind is parameters[0].KEYWORD_ONLY:
             rest = ", ".join(parameter.name for parameter in parameters if parameter.name != "permit")
@@ -144,7 +146,7 @@ class Arguments:
     def _adapter(self, name: str, hint: Any) -> Any:
         found = self._adapters.get(name)
         if found is None:
-            from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and needed only for other than plain annotations
+            from pydantic import TypeAdapter
 
             found = self._adapters[name] = TypeAdapter(hint)
         return found
@@ -163,7 +165,7 @@ class Arguments:
         return self._validate(name, hint, value, strict=hint in _SCALARS)
 
     def _validate(self, name: str, hint: Any, value: Any, *, strict: bool) -> Any:
-        from pydantic import ValidationError  # noqa: PLC0415 - as above
+        from pydantic import ValidationError
 
         try:
             return self._adapter(name, hint).validate_python(value, strict=strict)
@@ -177,9 +179,9 @@ class Arguments:
         kind = type(value)
         if kind in (str, int, bool, types.NoneType):
             return canonical.freeze(value, path=name)
-        if not isinstance(value, (*_SCALARS, list, tuple, Mapping, enum.Enum, types.NoneType)):
-            value = self._adapter(name, self._hint(name)).dump_python(value)
-        elif isinstance(value, (list, tuple, Mapping)) and self._hint(name) is not Any:
+        if not isinstance(value, (*_SCALARS, list, tuple, Mapping, enum.Enum, types.NoneType)) or (
+            isinstance(value, (list, tuple, Mapping)) and self._hint(name) is not Any
+        ):
             value = self._adapter(name, self._hint(name)).dump_python(value)
         frozen = canonical.freeze(value, path=name)
         canonical.encode(frozen)
@@ -225,6 +227,8 @@ def _unstorable(hint: Any) -> str | None:
     if not isinstance(hint, type):
         return None
     plain = issubclass(hint, (*_SCALARS, *_CONTAINERS, enum.Enum))
-    described = hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__pydantic_fields__") or typing.is_typeddict(hint)
+    described = (
+        hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__pydantic_fields__") or typing.is_typeddict(hint)
+    )
     mapped = hasattr(hint, "__mapper__") or hasattr(hint, "__table__")
     return None if (plain or described) and not mapped else hint.__name__

@@ -1,4 +1,7 @@
-"""What the protocol asks its driver to do: it touches no clock, socket, thread or random number itself."""
+"""What the protocol asks its driver to do: it touches no clock, socket, thread or random number itself.
+
+Commands are not frozen, since a frozen one costs as much to make as the unchanged look itself; nobody changes one.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +21,38 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Protocol = Generator["Command", Any, T]
 
-__all__ = ["Apply", "Close", "Command", "Create", "Judge", "Load", "Now", "Observe", "Pause", "Read", "Transit"]
+__all__ = ["Apply", "Close", "Command", "Create", "FindRow", "Judge", "Load", "Now", "Observe", "Pause", "Read", "Transit"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Load:
     """Give the stored intent, or None."""
 
     intent_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Observe:
-    """Read all of a plan's evidence anew, and the intent's row at the target: (cells, effect row or None)."""
+    """Read all of a plan's evidence anew: its cells."""
 
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
+class FindRow:
+    """Give the intent's row at the target, or None."""
+
+    plan: Plan
+
+
+@dataclass(slots=True, eq=False)
 class Read:
     """Read these addresses: one observation each, in order, one batch per system."""
 
     addresses: tuple[Address, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Judge:
     """Call these validators: for each judgement's key, True, False or why it gave neither."""
 
@@ -50,12 +60,12 @@ class Judge:
     pins: frozenset[Pin]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Now:
     """Give the gate's present moment, aware."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Create:
     """Store a proposal, superseding another in the same transaction if there is one."""
 
@@ -63,14 +73,14 @@ class Create:
     supersedes: Append | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Transit:
     """Make a state transition in the store."""
 
     append: Append
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Apply:
     """Let the effect's target apply an attempt; with a journal, in one transaction with its record."""
 
@@ -79,7 +89,7 @@ class Apply:
     journal: Journal | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Close:
     """Ask the target to close an attempt."""
 
@@ -88,11 +98,11 @@ class Close:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Pause:
     """Wait a little, in seconds."""
 
     seconds: float
 
 
-Command = Load | Observe | Read | Judge | Now | Create | Transit | Apply | Close | Pause
+Command = Load | Observe | FindRow | Read | Judge | Now | Create | Transit | Apply | Close | Pause

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lastlook.expressions import Analysis
     from lastlook.ports import Store, System, Target
     from lastlook.premises import BindingPolicy, Premise
-    from lastlook.records import Address, Path, PremiseRecord
+    from lastlook.records import Address, Path, PremiseRecord, Token
 
 __all__ = ["Check", "Contract", "Pin", "Program", "RefreshRule", "Surroundings"]
 
@@ -88,13 +88,23 @@ class RefreshRule:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Premises and refresh rules over one table of resource slots."""
+    """Premises and refresh rules over one table of resource slots.
+
+    Attributes:
+        target, lane: the key's parts, compiled.
+        decisive: the slots that premises name.
+        joins: some evidence is known only from other evidence.
+        volatile: some premise reads the clock.
+    """
 
     slots: SlotTable
     checks: tuple[Check, ...]
     refresh: tuple[RefreshRule, ...]
     target: tuple[Callable[[Env], Any], ...]
     lane: tuple[Callable[[Env], Any], ...]
+    decisive: frozenset[int]
+    joins: bool
+    volatile: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,17 @@ class Surroundings:
             return Grade.BOUND
         owned = self.store.evidence
         return Grade.RECORDED if owned is not None and kind in owned.kinds else Grade.UNBOUND
+
+    def can_bind(self, kind: str, token: Token) -> bool:
+        """Whether the target, or the store for its own evidence, can compare this token of this kind of resource."""
+        if self.target is not None and self.target.can_check(kind):
+            return self.target.can_check_token(token)
+        return self.grade(kind) is Grade.RECORDED
+
+    def is_critical(self, kind: str, field: str) -> bool:
+        """Whether policy marks the kind, or this field of it, as critical."""
+        marked = self.policy.critical
+        return bool(marked) and (kind in marked or f"{kind}.{field}" in marked)
 
 
 class Contract:
@@ -139,7 +160,8 @@ class Contract:
         self.target = target
         self.irreversible = irreversible
         self.no_preconditions = no_preconditions
-        self._premises = [(premise, False) for premise in premises] + [(premise, True) for premise in awaits]
+        self.premises = [(premise, False) for premise in premises] + [(premise, True) for premise in awaits]
+        self.refresh = tuple(refresh)
         self._refresh = [field_place(field) for field in refresh]
         self._lane = tuple(lane)
         self._refuse_mistakes(refresh)
@@ -148,7 +170,7 @@ class Contract:
         self.digest = canonical.digest(
             (
                 name,
-                tuple((condition_text(p.condition), p.severity.name, awaited) for p, awaited in self._premises),
+                tuple((condition_text(p.condition), p.severity.name, awaited) for p, awaited in self.premises),
                 tuple(condition_text(field) for field in refresh),
             ),
             kind="contract",
@@ -176,16 +198,18 @@ class Contract:
         Raises:
             DeclarationError: an unknown kind or field, or a premise whose evidence can never reach its grade.
         """
-        for premise, _ in self._premises:
+        for premise, _ in self.premises:
             self._refuse_unknown(analyse(premise.condition), surroundings, strict_fields=strict_fields)
         slots = SlotTable()
-        checks = tuple(self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self._premises)
+        checks = tuple(
+            self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self.premises
+        )
         for check in checks:
             self._refuse_unreachable(check, surroundings)
         refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
         for ref, _ in self._refresh:
             self.refuse_kind(ref_kind(ref), surroundings)
-        self._program = Program(slots, checks, refresh, *self._keys(slots))
+        self._program = self._assembled(slots, checks, refresh)
         self.surroundings = surroundings
 
     def merged(self, recorded: Sequence[PremiseRecord]) -> Program:
@@ -213,7 +237,7 @@ class Contract:
         new = [check for check in self.program.checks if (check.condition, check.declared) not in known]
         added = [self._recompiled(check, surroundings, slots) for check in new]
         refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
-        return Program(slots, (*old, *added), refresh, *self._keys(slots))
+        return self._assembled(slots, (*old, *added), refresh)
 
     def is_public(self, address: Address, path: Path) -> bool:
         """Whether the value at a place may stand in explanations."""
@@ -234,11 +258,18 @@ class Contract:
 
     # Compiling.
 
-    def _keys(self, slots: SlotTable) -> tuple[tuple[Callable[[Env], Any], ...], tuple[Callable[[Env], Any], ...]]:
-        """The target's key and the lane's parts, compiled."""
-        return (
-            tuple(compile_expression(part, slots) for part in self.target_parts()),
-            tuple(compile_expression(part, slots) for part in self._lane),
+    def _assembled(self, slots: SlotTable, checks: tuple[Check, ...], refresh: tuple[RefreshRule, ...]) -> Program:
+        target = tuple(compile_expression(part, slots) for part in self.target_parts())
+        lane = tuple(compile_expression(part, slots) for part in self._lane)
+        return Program(
+            slots,
+            checks,
+            refresh,
+            target,
+            lane,
+            decisive=frozenset(slot for check in checks for slot, _ in check.evidence),
+            joins=any(slots.derived) or any(check.traced for check in checks),
+            volatile=any(check.volatile for check in checks),
         )
 
     def _check(self, premise: Premise, surroundings: Surroundings, slots: SlotTable, *, awaited: bool) -> Check:
@@ -278,9 +309,8 @@ class Contract:
         pins: tuple[Pin, ...],
     ) -> Check:
         analysis = analyse(condition)
-        marked = surroundings.policy.critical
-        critical = bool(marked) and any(kind in marked or f"{kind}.{field}" in marked for kind, field in analysis.fields)
-        critical = critical or any(kind in marked for kind in analysis.kinds)
+        named = {*analysis.fields, *((kind, "") for kind in analysis.kinds)}
+        critical = any(surroundings.is_critical(kind, field) for kind, field in named)
         effective = Outcome.BLOCK if critical else severity
         grades = [surroundings.grade(kind) for kind in analysis.kinds]
         reads_clock = any(_reads_clock(name, version) for name, version, _, _ in pins)
@@ -307,22 +337,24 @@ class Contract:
     # Mistakes.
 
     def _refuse_mistakes(self, refresh: Sequence[Expr[Any]]) -> None:
-        if not self._premises and not self.no_preconditions:
+        if not self.premises and not self.no_preconditions:
             message = (
                 f"{self.name}() has no premises, so there is nothing to look at before it: "
                 "declare premises=[...], or no_preconditions=True if it may always go out"
             )
             raise DeclarationError(message)
         labels: set[str] = set()
-        for premise, _ in self._premises:
+        for premise, _ in self.premises:
             if premise.label in labels:
                 message = f"{self.name}() declares the premise '{premise.label}' twice: once is enough"
                 raise DeclarationError(message)
             labels.add(premise.label)
-        for expression in (*(premise.condition for premise, _ in self._premises), *refresh, *self.lane_parts()):
+        for expression in (*(premise.condition for premise, _ in self.premises), *refresh, *self.lane_parts()):
             self._refuse_arguments(analyse(expression))
         decisive = {
-            (repr(ref), path) for part in (*self.lane_parts(), *self.target_parts()) for ref, path in analyse(part).static
+            (repr(ref), path)
+            for part in (*self.lane_parts(), *self.target_parts())
+            for ref, path in analyse(part).static
         }
         for ref, path in self._refresh:
             if (repr(ref), path) in decisive:
@@ -335,7 +367,11 @@ class Contract:
     def _refuse_arguments(self, analysis: Analysis) -> None:
         for argument in sorted(analysis.arguments - self.arguments.names):
             near = difflib.get_close_matches(argument, self.arguments.names, 1)
-            hint = f": did you mean {near[0]!r}?" if near else f": it takes {', '.join(sorted(self.arguments.names)) or 'none'}"
+            hint = (
+                f": did you mean {near[0]!r}?"
+                if near
+                else f": it takes {', '.join(sorted(self.arguments.names)) or 'none'}"
+            )
             message = f"{self.name}() has no parameter {argument!r}{hint}"
             raise DeclarationError(message)
 
@@ -396,7 +432,6 @@ def _pins(analysis: Analysis, effect: str) -> tuple[Pin, ...]:
 def _reads_clock(name: str, version: str) -> bool:
     registered = REGISTRY.current(name, version)
     return registered is not None and registered.reads_clock
-
 
 
 def condition_text(expression: Expr[Any]) -> str:

@@ -107,11 +107,11 @@ class EffectNotBound(LastlookError, RuntimeError):
     """The body wrote nothing through its permit, or used the permit outside its release: rolled back."""
 
 
-class Declined(LastlookError):  # noqa: N818 - reads as what the remote side said
+class Declined(LastlookError):
     """Raised by a body to say that the remote side refused for certain: FAILED, never UNKNOWN."""
 
 
-class EffectStopped(LastlookError):  # noqa: N818 - a stop is an answer, not a malfunction
+class EffectStopped(LastlookError):
     """The gate did not release the effect, or cannot say that it was.
 
     Attributes:

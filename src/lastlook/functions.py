@@ -106,4 +106,3 @@ def _done(attempt: Attempt, value: Any) -> ApplyResult:
     except ValueError:
         stored = None  # it has happened: a result that cannot be stored is stored as absent
     return ApplyResult(Applied.COMMITTED, value=value, stored=stored)
-

@@ -98,6 +98,11 @@ class _GateBase:
             self._overrides.remove(runtime)
 
     @property
+    def contracts(self) -> dict[str, Contract]:
+        """The declared effects' contracts by name."""
+        return {name: declared.contract for name, declared in self._effects.items()}
+
+    @property
     def integrity(self) -> str:
         """How records are protected: `checksum` finds accidents, not an attacker who can write to the store."""
         return "checksum"
@@ -135,7 +140,9 @@ class _GateBase:
             )
             raise DeclarationError(message)
         if chosen in self._effects:
-            message = f"this gate has an effect {chosen!r} already: intents find their effect by its name, so give name=..."
+            message = (
+                f"this gate has an effect {chosen!r} already: intents find their effect by its name, so give name=..."
+            )
             raise DeclarationError(message)
         if isinstance(target, str) and not lane:
             message = f"{chosen}() acts on {target!r}, which has no key for attempts to exclude each other on: give lane=(arg....,)"
@@ -180,7 +187,9 @@ class _GateBase:
         if self._overrides:
             return self._overrides[-1]
         if self._connected is None:
-            message = "this gate has no systems yet: call gate.connect(...) at start-up, or gate.override(...) in a test"
+            message = (
+                "this gate has no systems yet: call gate.connect(...) at start-up, or gate.override(...) in a test"
+            )
             raise DeclarationError(message)
         return self._connected
 
@@ -552,7 +561,9 @@ class AsyncGate(_GateBase):
     async def reconcile(self) -> list[Verdict[Any]]:
         """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
         runtime = self._runtime()
-        found = [await drive_async(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
+        found = [
+            await drive_async(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()
+        ]
         return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
 
     async def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
@@ -629,4 +640,3 @@ class AsyncTransaction:
         draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
         record = (await drive_async(runtime, propose(runtime.scene, draft))).record
         return Intent(record.intent_id, record.effect)
-

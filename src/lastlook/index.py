@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lastlook.records import Address, Capture, place
+from lastlook.records import Address, Capture, collection_of
 
 if TYPE_CHECKING:
-    from lastlook.records import IntentRecord, Path
+    from lastlook.records import IntentRecord
 
 __all__ = ["Change", "Closure", "Index"]
 
 Node = tuple[str, ...]
-"""A node of the graph: ("read", transaction, place), ("decision", transaction, number) or ("intent", id)."""
+"""A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, number) or ("intent", id)."""
 
 
 class Change:
@@ -25,12 +25,13 @@ class Change:
         CanonicalError: the kind or the key has no canonical form.
     """
 
-    __slots__ = ("address", "fields")
+    __slots__ = ("address", "fields", "reached")
 
     def __init__(self, kind: str, key: object, /, *fields: str) -> None:
         parts = key if isinstance(key, tuple) else (key,)
         self.address = Address(kind, parts)  # type: ignore[arg-type]  # the address refuses what is no key
         self.fields = fields
+        self.reached = tuple({self.address.identity: None, collection_of(kind).identity: None})
 
     def __repr__(self) -> str:
         return f"Change({', '.join((str(self.address), *self.fields))})"
@@ -44,67 +45,60 @@ class Closure:
     intents: tuple[str, ...]
 
 
-class Index:
-    """Reads by resource, and the edges read -> decision -> intent behind them.
+class _Entry:
+    """One pending intent: its record, and the reads that have an edge to its decisions."""
 
-    Predicate capture has an edge only from a read that a premise, a refresh rule or a conservative dependency names;
-    field and object capture from every read of the transaction.
+    __slots__ = ("decisions", "fed", "intent", "record")
+
+    def __init__(self, record: IntentRecord, capture: Capture) -> None:
+        self.record = record
+        self.intent: Node = ("intent", record.intent_id)
+        if capture is Capture.PREDICATE:
+            named = {index for premise in record.premises for index in premise.evidence} | set(record.refresh)
+            self.fed: frozenset[int] | None = frozenset(named)
+        else:
+            self.fed = None
+        numbers = [str(number) for number in range(len(record.decisions))] or [record.intent_id]
+        self.decisions: list[Node] = [("decision", record.transaction, number) for number in numbers]
+
+    def successors(self, index: int) -> list[Node]:
+        """The decisions that a read leads to: all of them where a premise or the capture says so, else its own."""
+        if self.fed is None or index in self.fed:
+            return self.decisions
+        return [self.decisions[n] for n, decision in enumerate(self.record.decisions) if index in decision.rests_on]
+
+
+class Index:
+    """Postings by resource: which pending intents recorded a read of it, and which of their reads those are.
+
+    The edges read -> decision -> intent behind a posting are the intent's own. Predicate capture has one only from a read
+    that a premise, a refresh rule or a conservative dependency names; field and object capture from every read.
     """
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._reads: dict[str, dict[Node, Path]] = {}
-        self._edges: dict[Node, dict[Node, None]] = {}
-        self._members: dict[str, dict[str, None]] = {}
-        self._owned: dict[str, dict[Node, str]] = {}
+        self._postings: dict[str, dict[str, list[int]]] = {}
+        self._entries: dict[str, _Entry] = {}
 
     def add(self, record: IntentRecord) -> None:
         """Put a pending intent's reads, decisions and itself into the graph."""
-        transaction = record.transaction
-        self._members.setdefault(transaction, {})[record.intent_id] = None
-        owned = self._owned.setdefault(transaction, {})
-        decisions: list[Node] = [("decision", transaction, str(number)) for number in range(len(record.decisions))]
-        decisions = decisions or [("decision", transaction, record.intent_id)]
-        intent: Node = ("intent", record.intent_id)
-        for decision in decisions:
-            owned[decision] = ""
-            self._edges.setdefault(decision, {})[intent] = None
-        named = {index for premise in record.premises for index in premise.evidence} | set(record.refresh)
-        for index, read in enumerate(record.reads):
-            node: Node = ("read", transaction, place(read.address, read.path))
-            owned[node] = read.address.identity
-            self._reads.setdefault(read.address.identity, {})[node] = read.path
-            edges = self._edges.setdefault(node, {})
-            if index in named or self._capture is not Capture.PREDICATE:
-                edges.update(dict.fromkeys(decisions))
-            for number, decision_ in enumerate(record.decisions):
-                if index in decision_.rests_on:
-                    edges[decisions[number]] = None
+        self._entries[record.intent_id] = _Entry(record, self._capture)
+        for number, read in enumerate(record.reads):
+            self._postings.setdefault(read.address.identity, {}).setdefault(record.intent_id, []).append(number)
 
     def remove(self, record: IntentRecord) -> None:
-        """Take an intent out; its transaction's reads and decisions go with its last intent."""
-        members = self._members.get(record.transaction, {})
-        members.pop(record.intent_id, None)
-        intent: Node = ("intent", record.intent_id)
-        owned = self._owned.get(record.transaction, {})
-        for node in owned:
-            self._edges.get(node, {}).pop(intent, None)
-        if members:
-            return
-        for node, identity in owned.items():
-            self._edges.pop(node, None)
-            reads = self._reads.get(identity)
-            if reads is not None:
-                reads.pop(node, None)
-                if not reads:
-                    del self._reads[identity]
-        self._owned.pop(record.transaction, None)
-        self._members.pop(record.transaction, None)
+        """Take an intent out, with all that leads only to it."""
+        self.forget_edges(record)
+        self._entries.pop(record.intent_id, None)
 
     def forget_edges(self, record: IntentRecord) -> None:
-        """Lose an intent's reads, as a faulty index would; for tests that hints decide nothing."""
-        for node, identity in self._owned.get(record.transaction, {}).items():
-            self._reads.get(identity, {}).pop(node, None)
+        """Lose an intent's reads; alone, what a faulty index would do, for tests that hints decide nothing."""
+        for identity in {read.address.identity for read in record.reads}:
+            posting = self._postings.get(identity)
+            if posting is not None:
+                posting.pop(record.intent_id, None)
+                if not posting:
+                    del self._postings[identity]
 
     def closure(self, change: Change) -> Closure:
         """Every node that the change reaches, each visited once (lines 6-7).
@@ -112,20 +106,19 @@ class Index:
         A read over all rows of a kind is reached by a change to any of them, and a hint without fields reaches every
         read of its resource.
         """
-        address = change.address
-        names = frozenset(change.fields)
-        whole = not names or self._capture is Capture.OBJECT
-        seeds = [
-            node for node, path in self._reads.get(address.identity, {}).items() if whole or not path or path[0] in names
-        ]
-        if address.key:
-            seeds.extend(self._reads.get(Address(address.kind, ()).identity, {}))
-        visited = dict.fromkeys(seeds)
-        stack = seeds
-        while stack:
-            for successor in self._edges.get(stack.pop(), ()):
-                if successor not in visited:
-                    visited[successor] = None
-                    stack.append(successor)
-        intents = tuple(node[1] for node in visited if node[0] == "intent")
-        return Closure(tuple(visited), intents)
+        names = None if not change.fields or self._capture is Capture.OBJECT else change.fields
+        visited: dict[Node, None] = {}
+        intents: dict[str, None] = {}
+        for identity in change.reached:
+            for intent_id, numbers in self._postings.get(identity, {}).items():
+                entry = self._entries[intent_id]
+                reads = entry.record.reads
+                for number in numbers:
+                    path = reads[number].path
+                    if names is not None and path and path[0] not in names:
+                        continue
+                    visited[("read", entry.record.transaction, identity, *map(str, path))] = None
+                    for decision in entry.successors(number):
+                        visited[decision] = visited[entry.intent] = None
+                        intents[intent_id] = None
+        return Closure(tuple(visited), tuple(intents))

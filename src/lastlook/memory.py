@@ -7,7 +7,6 @@ apply, and a close. Nothing in it outlives the process.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import difflib
 import secrets
 import threading
@@ -19,7 +18,7 @@ from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.errors import Applied, DeclarationError, EffectNotBound, IntegrityError
 from lastlook.ports import UTC, ApplyResult, Capabilities, CloseResult, Fields, Unreadable
-from lastlook.records import Address, EffectRow, Observation, Token
+from lastlook.records import Address, EffectRow, Observation, Token, collection_of, microseconds
 from lastlook.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -36,29 +35,30 @@ Key = Any
 Row = "Mapping[str, Value]"
 Query = "Callable[..., object]"
 
-_CAPABILITIES = Capabilities(
-    durable=False, rolls_back=True, closes=True, checks_absence=True, checks_collections=True
-)
+_CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks_absence=True, checks_collections=True)
 
 
 class MemoryPermit:
     """What an effect's body may do on a `Memory`, for as long as the body runs; its writes land with the check or not at all.
 
     Attributes:
-        key: the attempt's idempotency key.
         fresh: the refresh fields as the gate last read them, by their place such as `orders/o-1.customer_name`.
     """
 
-    __slots__ = ("_intent_id", "_memory", "_open", "_silent", "_writes", "fresh", "key")
+    __slots__ = ("_attempt", "_memory", "_open", "_silent", "_writes", "fresh")
 
     def __init__(self, memory: Memory, attempt: Attempt) -> None:
-        self.key = attempt.key
         self.fresh = attempt.fresh
         self._memory = memory
-        self._intent_id = attempt.intent_id
+        self._attempt = attempt
         self._writes: dict[Address, Mapping[str, Value] | None] = {}
         self._open = True
         self._silent = False
+
+    @property
+    def key(self) -> str:
+        """The attempt's idempotency key."""
+        return self._attempt.key
 
     def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
         """A row as the effect would leave it, or None if there is none."""
@@ -92,7 +92,7 @@ class MemoryPermit:
     def _check(self) -> None:
         if not self._open:
             message = (
-                f"the permit of intent {self._intent_id} is over: it lives only inside the effect's body, "
+                f"the permit of intent {self._attempt.intent_id} is over: it lives only inside the effect's body, "
                 "so do all of the effect's work there"
             )
             raise EffectNotBound(message)
@@ -216,7 +216,9 @@ class Memory:
     def rows(self, kind: str, /) -> dict[Any, Mapping[str, Value]]:
         """All rows of a kind in key order; a key of one part stands for itself."""
         with self._lock:
-            present = [(key, self._cells[address.identity].value) for key, address in self._keys[self._known(kind)].items()]
+            present = [
+                (key, self._cells[address.identity].value) for key, address in self._keys[self._known(kind)].items()
+            ]
         rows = sorted(((key, value) for key, value in present if value is not ABSENT), key=lambda item: _order(item[0]))
         return {(key[0] if len(key) == 1 else key): cast("Mapping[str, Value]", value) for key, value in rows}
 
@@ -406,8 +408,9 @@ class Memory:
         late = self._late(attempt)
         if late is not None:
             return late
+        at_us = microseconds(self._clock.now())
         if journal is not None:
-            appended = journal.store.append(journal.record(stored), _microseconds(self._clock.now()))
+            appended = journal.store.append(journal.record(stored), at_us)
             if appended.holder is not None:
                 return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder.intent_id)
             if not appended.ok:
@@ -415,12 +418,7 @@ class Memory:
         for address, row in writes.items():
             self._put(address, row)
         self._effects[attempt.intent_id] = EffectRow(
-            attempt.intent_id,
-            attempt.arguments_digest,
-            attempt.number,
-            attempt.number,
-            stored,
-            _microseconds(self._clock.now()),
+            attempt.intent_id, attempt.arguments_digest, attempt.number, attempt.number, stored, at_us
         )
         return ApplyResult(Applied.COMMITTED, value=value, stored=stored)
 
@@ -435,7 +433,7 @@ class Memory:
     def _add_kind(self, kind: str) -> None:
         self._keys[kind] = {}
         self._counters[kind] = 0
-        self._collections[Address(kind, ()).identity] = kind
+        self._collections[collection_of(kind).identity] = kind
 
     def _put(self, address: Address, row: Mapping[str, Value] | None) -> None:
         cell = self._cells[address.identity]
@@ -444,7 +442,7 @@ class Memory:
         self._cells[address.identity] = Observation(value, Token("counter", self._namespace, version))
         self._keys[address.kind][address.key] = address
         self._counters[address.kind] += 1
-        self._cells.pop(Address(address.kind, ()).identity, None)
+        self._cells.pop(collection_of(address.kind).identity, None)
         for asked in self._asked:
             self._cells.pop(asked, None)
 
@@ -525,6 +523,3 @@ def _public(name: str) -> tuple[str, str]:
 def _order(key: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
     return tuple((type(part).__name__, part) for part in key)
 
-
-def _microseconds(moment: dt.datetime) -> int:
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
+from lastlook.commands import Observe
 from lastlook.errors import Outcome
 from lastlook.expressions import Env, Pending, Unverifiable, explain
 from lastlook.ports import Bound, Unreadable
-from lastlook.records import Address, Capture, Finding, Grade, Observation, at, place
+from lastlook.records import Address, Capture, Finding, Grade, Observation, at, collection_of, place
 from lastlook.validators import REGISTRY
+from lastlook.verdicts import Intent, Preview
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lastlook.canonical import Value
-    from lastlook.contract import Contract, Program
+    from lastlook.contract import Contract, Program, Surroundings
     from lastlook.records import IntentRecord, Path, Token
 
 __all__ = ["MAX_WAVES", "Evaluation", "Look", "Plan", "Seen", "findings_of"]
@@ -50,24 +51,27 @@ class Evaluation:
 
     def run(self) -> None:
         """Evaluate what waits, as far as the observations go."""
-        self.env.missing.clear()
-        self.env.unjudged.clear()
+        env, checks, results = self.env, self.program.checks, self.results
+        env.missing.clear()
+        env.unjudged.clear()
         waiting, self.waiting = self.waiting, []
         for index in waiting:
-            check = self.program.checks[index]
-            self.env.touched = [] if check.traced else None
+            check = checks[index]
+            if check.traced:
+                env.touched = []
             try:
-                value = check.holds(self.env)
+                value = check.holds(env)
             except Pending:
                 self.waiting.append(index)
                 continue
             except Unverifiable as unverifiable:
-                self.results[index] = unverifiable.reason
+                results[index] = unverifiable.reason
             else:
                 # Only True itself holds: not 1, not a text, not an object with an opinion.
-                self.results[index] = value if value is True or value is False else "it is not a truth value"
-            if self.env.touched is not None:
-                self.touched[index] = tuple(self.env.touched)
+                results[index] = value if value is True or value is False else "it is not a truth value"
+            if check.traced:
+                self.touched[index] = tuple(env.touched or ())
+                env.touched = None
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
         """Take in what was read."""
@@ -109,28 +113,29 @@ class Evaluation:
 
 
 class _Watch:
-    """What a change at one place touches: premises and conservative edges by bit, and whether it refreshes."""
+    """What a change at one place touches: premises by bit, conservative edges, and whether it refreshes."""
 
-    __slots__ = ("digest", "edges", "mask", "path", "refreshes")
+    __slots__ = ("digest", "edge", "mask", "path", "refreshes")
 
     def __init__(self, path: Path, digest: str | None) -> None:
         self.path = path
         self.digest = digest
         self.mask = 0
-        self.edges = 0
+        self.edge = False
         self.refreshes = False
 
 
 class _Place:
-    """A recorded resource: its address, the token it was recorded with, and what is watched in it."""
+    """A resource to look at: its address, the token it was recorded with, and what is watched in it."""
 
-    __slots__ = ("address", "decisive", "token", "watches")
+    __slots__ = ("address", "bindable", "decisive", "token", "watches")
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.token: Token | None = None
         self.watches: dict[Path, _Watch] = {}
         self.decisive = False
+        self.bindable = False
 
 
 class Plan:
@@ -155,15 +160,18 @@ class Plan:
         "addresses",
         "capture",
         "contract",
-        "edges",
+        "intent",
         "keep",
+        "observe",
         "places",
+        "preview",
         "program",
         "reader",
         "record",
         "salt",
         "seen",
         "slot_index",
+        "values",
     )
 
     def __init__(
@@ -181,37 +189,37 @@ class Plan:
         self.contract = contract
         self.salt = salt
         self.capture = capture
+        self.intent: Intent[Any] = Intent(record.intent_id, record.effect)
+        self.observe = Observe(self)
         self.reader: Any = None
+        self.values: Mapping[str, Any] | None = None
         self._generation = -1
         self._always = 0
         places: dict[str, _Place] = {}
         self.slot_index = self._place_slots(places)
-        for number, premise in enumerate(record.premises):
-            for index in premise.evidence:
-                self._watch(places, index).mask |= 1 << number
-        for index in record.refresh:
-            self._watch(places, index).refreshes = True
-        for rule in program.refresh:
-            # Nothing was recorded of it where the proposal read nothing; its value still goes into the permit.
-            if self.slot_index[rule.slot] >= 0:
-                found = list(places.values())[self.slot_index[rule.slot]]
-                found.watches.setdefault(rule.path, _Watch(rule.path, None)).refreshes = True
-        self.edges = _conservative_edges(record)
-        for number, index in enumerate(self.edges):
-            self._watch(places, index).edges |= 1 << number
+        self._watch_reads(places)
         self.places = tuple(places.values())
-        for place_ in self.places:
-            place_.decisive = place_.decisive or any(watch.mask or watch.edges for watch in place_.watches.values())
-        self.addresses = tuple(place_.address for place_ in self.places)
-        self.seen: tuple[Observation | None, ...] = tuple(seen.get(address.identity) for address in self.addresses)
+        surroundings = cast("Surroundings", contract.surroundings)
+        for found in self.places:
+            found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
+            found.bindable = surroundings.grade(found.address.kind) is not Grade.UNBOUND
+        self.addresses = tuple(found.address for found in self.places)
+        # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
+        at_hand = {} if record.differences else seen
+        self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Prepare the answer of a look at which nothing differs."""
         self.keep = Look(self, self.seen, ())
         self.keep.decide()
+        self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
 
     def _place_slots(self, places: dict[str, _Place]) -> tuple[int, ...]:
         """Where each slot's observation stands among the places; -1 where its key depends on evidence."""
         env = self.env()
-        used = {slot for check in self.program.checks for slot, _ in check.evidence}
         index: list[int] = []
+        order: dict[str, int] = {}
         for slot, derived in enumerate(self.program.slots.derived):
             try:
                 address = None if derived else env.address(slot)
@@ -220,29 +228,45 @@ class Plan:
             if address is None:
                 index.append(-1)
                 continue
-            position = places.setdefault(address.identity, _Place(address))
-            position.decisive = position.decisive or slot in used
-            index.append(list(places).index(address.identity))
+            found = places.setdefault(address.identity, _Place(address))
+            found.decisive = found.decisive or slot in self.program.decisive
+            index.append(order.setdefault(address.identity, len(order)))
         return tuple(index)
 
-    def _watch(self, places: dict[str, _Place], index: int) -> _Watch:
-        read = self.record.reads[index]
-        found = places.setdefault(read.address.identity, _Place(read.address))
-        found.token = read.token
-        return found.watches.setdefault(read.path, _Watch(read.path, read.digest))
+    def _watch_reads(self, places: dict[str, _Place]) -> None:
+        record = self.record
+
+        def watch(index: int) -> _Watch:
+            read = record.reads[index]
+            found = places.get(read.address.identity)
+            if found is None:
+                found = places[read.address.identity] = _Place(read.address)
+            found.token = read.token
+            return found.watches.setdefault(read.path, _Watch(read.path, read.digest))
+
+        for number, premise in enumerate(record.premises):
+            for index in premise.evidence:
+                watch(index).mask |= 1 << number
+        for index in record.refresh:
+            watch(index).refreshes = True
+        if any(decision.rests_on for decision in record.decisions):
+            for index in _conservative_edges(record):
+                watch(index).edge = True
+        if not record.refresh and self.program.refresh:
+            # Nothing was recorded of them where the proposal read nothing; their values still go into the permit.
+            listed = list(places.values())
+            for rule in self.program.refresh:
+                if self.slot_index[rule.slot] >= 0:
+                    watches = listed[self.slot_index[rule.slot]].watches
+                    watches.setdefault(rule.path, _Watch(rule.path, None)).refreshes = True
 
     def env(self) -> Env:
         """An environment in which nothing has been read yet."""
         record = self.record
         actor = ABSENT if record.actor is None else record.actor
         # A one-shot call has no earlier look, so what it must find unchanged is what it finds.
-        return Env(
-            self.program.slots,
-            record.arguments,
-            actor,
-            captured=dict(record.captured),
-            capturing=record.one_shot,
-        )
+        captured = dict(record.captured)
+        return Env(self.program.slots, record.arguments, actor, captured=captured, capturing=record.one_shot)
 
     @property
     def always(self) -> int:
@@ -253,7 +277,7 @@ class Plan:
                 premise = self.record.premises[number] if number < len(self.record.premises) else None
                 # INVARIANT: a premise is skipped only if it is proven, not volatile, and its pinned validator is here.
                 proven = premise is not None and premise.proven and not check.volatile
-                if not proven or any(REGISTRY.pinned(name, version, source) is None for name, version, _, source in check.pins):
+                if not proven or any(REGISTRY.pinned(pin[0], pin[1], pin[3]) is None for pin in check.pins):
                     mask |= 1 << number
             self._always = mask
             self._generation = REGISTRY.generation
@@ -263,38 +287,27 @@ class Plan:
         """Diff one look against what was recorded (lines 4-5); the affected premises are yet to run."""
         if cells == self.seen and not self.always:
             return self.keep
-        moved = [index for index, cell in enumerate(cells) if cell is not self.seen[index]]
+        seen = self.seen
+        moved = [index for index, cell in enumerate(cells) if cell is not seen[index]]
         look = Look(self, cells, moved)
-        if moved and look.nothing_differs and not any(isinstance(cell, Unreadable) for cell in cells):
+        if moved and look.nothing_differs:
             # The values are the recorded ones and no token contradicts: from now on, identity tells.
             self.seen = cast("tuple[Observation | None, ...]", cells)
-            self.keep = Look(self, self.seen, ())
-            self.keep.decide()
+            self._rest()
         return look
 
-    def hinted(self, cells: tuple[Seen, ...], address: Address, fields: Iterable[str]) -> Look:
+    def hinted(self, cells: tuple[Seen, ...], address: Address, fields: tuple[str, ...]) -> Look:
         """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing."""
-        names = frozenset(fields)
         look = Look(self, cells, ())
+        reached = (address.identity, collection_of(address.kind).identity)
         for index, found in enumerate(self.places):
-            if found.address.kind == address.kind and found.address.key in (address.key, ()):
+            if found.address.identity in reached:
                 look.differing.extend(
                     (index, watch)
                     for watch in found.watches.values()
-                    if not names or not watch.path or watch.path[0] in names
+                    if not fields or not watch.path or watch.path[0] in fields
                 )
         return look
-
-    def can_bind(self, address: Address, token: Token) -> bool:
-        """Whether the target, or the store for its own evidence, can compare this token of this resource."""
-        surroundings = self.contract.surroundings
-        if surroundings is None:
-            return False
-        target = surroundings.target
-        if target is not None and target.can_check(address.kind):
-            return target.can_check_token(token)
-        owned = surroundings.store.evidence
-        return owned is not None and address.kind in owned.kinds
 
 
 class Look:
@@ -308,9 +321,9 @@ class Look:
     """
 
     __slots__ = (
-        "_binding",
         "_contradicting",
         "_evaluation",
+        "_moved",
         "_unfaithful",
         "cells",
         "differing",
@@ -319,15 +332,15 @@ class Look:
         "unbindable",
     )
 
-    def __init__(self, plan: Plan, cells: Sequence[Seen | None], moved: Iterable[int]) -> None:
+    def __init__(self, plan: Plan, cells: Sequence[Seen | None], moved: Sequence[int]) -> None:
         self.plan = plan
         self.cells = cells
         self.differing: list[tuple[int, _Watch]] = []
         self.outcome = Outcome.KEEP
         self.unbindable: tuple[int, ...] = ()
-        self._binding: tuple[Bound, ...] | None = None
-        self._contradicting: set[int] = set()
-        self._unfaithful: set[int] = set()
+        self._moved = moved
+        self._contradicting: tuple[int, ...] = ()
+        self._unfaithful: tuple[int, ...] = ()
         self._evaluation: Evaluation | None = None
         for index in moved:
             self._compare(index, cells[index])
@@ -335,43 +348,37 @@ class Look:
     @property
     def nothing_differs(self) -> bool:
         """Whether the moved cells hold what was recorded, under tokens that do not contradict."""
-        return not self.differing and not self._contradicting
+        return not (self.differing or self._contradicting or any(isinstance(cell, Unreadable) for cell in self.cells))
 
     def _compare(self, index: int, now: Seen | None) -> None:
         """Narrow a moved cell to the recorded parts that differ: a row's token moves with any of its fields."""
         found, then = self.plan.places[index], self.plan.seen[index]
-        watches = found.watches.values()
         token = then.token if then is not None else found.token
         if not isinstance(now, Observation):
-            self.differing.extend((index, watch) for watch in watches)
+            self.differing.extend((index, watch) for watch in found.watches.values())
         elif token is not None and now.token.precedes(token):
             # Ordered versions never go back by themselves: a restore, or a replica that lags.
-            self._contradicting.add(index)
-            self.differing.extend((index, watch) for watch in watches)
+            self._contradicting += (index,)
+            self.differing.extend((index, watch) for watch in found.watches.values())
         else:
-            changed = [
-                watch
-                for watch in watches
-                if watch.digest is not None and not _same(then, now, watch, self.plan.salt)
-            ]
-            if changed and now.token == token:
-                self._unfaithful.add(index)
-            self.differing.extend((index, watch) for watch in changed)
+            before = len(self.differing)
+            for watch in found.watches.values():
+                if watch.digest is not None and not _same(then, now, watch, self.plan.salt):
+                    self.differing.append((index, watch))
+            if len(self.differing) > before and now.token == token:
+                self._unfaithful += (index,)
 
     # Running (lines 7-13).
 
     def affected(self) -> list[int]:
         """The premises to run: those that a differing place touches, and those that always run."""
-        mask = self.plan.always
+        plan = self.plan
+        mask = plan.always
         for _, watch in self.differing:
             mask |= watch.mask
-        everything = (1 << len(self.plan.program.checks)) - 1
-        if self.plan.capture is Capture.FIELD and self.differing:
-            mask = everything
-        elif self.plan.capture is Capture.OBJECT and any(
-            cell is not then for cell, then in zip(self.cells, self.plan.seen, strict=True)
-        ):
-            mask = everything
+        if plan.capture is not Capture.PREDICATE:
+            differs = self.differing if plan.capture is Capture.FIELD else self.differing or self._moved
+            mask = (1 << len(plan.program.checks)) - 1 if differs else mask
         return [number for number in range(mask.bit_length()) if mask >> number & 1]
 
     def start(self, now: dt.datetime | None) -> Evaluation | None:
@@ -379,22 +386,27 @@ class Look:
         run = self.affected()
         if not run:
             return None
-        plan = self.plan
+        plan, cells = self.plan, self.cells
         env = plan.env()
         env.now = now
+        for slot, index in enumerate(plan.slot_index):
+            if index >= 0 and isinstance(cell := cells[index], Observation) and index not in self._contradicting:
+                env.slots[slot] = cell
+        if plan.program.joins or None in env.slots:
+            self._list_cells(env)
+        self._evaluation = Evaluation(plan.program, env, run)
+        return self._evaluation
+
+    def _list_cells(self, env: Env) -> None:
+        """For keys that come from evidence, and to say why a cell cannot be used."""
         for index, cell in enumerate(self.cells):
-            identity = plan.addresses[index].identity
+            identity = self.plan.addresses[index].identity
             if index in self._contradicting:
                 env.unreadable[identity] = "its version went backwards: a restore, or a replica that lags"
             elif isinstance(cell, Unreadable):
                 env.unreadable[identity] = cell.reason
             elif cell is not None:
                 env.observations[identity] = cell
-        for slot, index in enumerate(plan.slot_index):
-            if index >= 0 and index not in self._contradicting and isinstance(cell := self.cells[index], Observation):
-                env.slots[slot] = cell
-        self._evaluation = Evaluation(plan.program, env, run)
-        return self._evaluation
 
     # Deciding (lines 14-15).
 
@@ -402,65 +414,68 @@ class Look:
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
         worst = Outcome.KEEP if self._evaluation is None else self._evaluation.outcome()
         for index, watch in self.differing:
-            severity = self._edge_severity(index, watch) if watch.edges else Outcome.KEEP
+            severity = self._edge_severity(index, watch) if watch.edge else Outcome.KEEP
             if watch.refreshes and severity < Outcome.REFRESH:
                 severity = Outcome.REFRESH
             worst = severity if severity > worst else worst
         self.unbindable = self._find_unbindable()
-        if self.unbindable:
-            worst = Outcome.BLOCK
-        self.outcome = worst
+        self.outcome = Outcome.BLOCK if self.unbindable else worst
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
-        marked = contract.surroundings.policy.critical if contract.surroundings is not None else frozenset[str]()
         kind = self.plan.addresses[index].kind
-        critical = kind in marked or bool(watch.path) and f"{kind}.{watch.path[0]}" in marked
+        critical = cast("Surroundings", contract.surroundings).is_critical(kind, str(watch.path[0]) if watch.path else "")
         return Outcome.BLOCK if critical or contract.irreversible else Outcome.REPLAN
 
     def _find_unbindable(self) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
         plan = self.plan
-        bad = [
-            index
-            for index, cell in enumerate(self.cells)
-            if isinstance(cell, Observation)
-            and plan.places[index].decisive
-            and (index in self._unfaithful or index in self._contradicting or not plan.can_bind(plan.addresses[index], cell.token))
-        ]
-        if not bad:
-            return ()
-        kinds = {plan.addresses[index].kind for index in bad}
-        return tuple(
-            number
-            for number, check in enumerate(plan.program.checks)
-            if check.binds and not kinds.isdisjoint(check.analysis.kinds)
-        )
+        surroundings = cast("Surroundings", plan.contract.surroundings)
+        # What did not move was judged when the plan was made.
+        bad = {check for check in plan.keep.unbindable} if self._moved else set[int]()
+        for index in self._moved if self._moved else range(len(self.cells)):
+            cell, found = self.cells[index], plan.places[index]
+            if not found.decisive or not isinstance(cell, Observation):
+                continue
+            if (
+                index in self._unfaithful
+                or index in self._contradicting
+                or (found.bindable and not surroundings.can_bind(found.address.kind, cell.token))
+            ):
+                kind = found.address.kind
+                bad.update(
+                    number for number, check in enumerate(plan.program.checks) if check.binds and kind in check.analysis.kinds
+                )
+        return tuple(sorted(bad))
 
     # What is released, and what is told.
 
     def binding(self) -> tuple[Bound, ...]:
-        """The decisive evidence with exactly the observations that were validated, in canonical order of address."""
-        if self._binding is None:
-            found: dict[str, Bound] = {}
-            for index, cell in enumerate(self.cells):
-                if isinstance(cell, Observation) and self.plan.places[index].decisive:
-                    found[self.plan.addresses[index].identity] = Bound(self.plan.addresses[index], cell)
-            if self._evaluation is not None:
-                for address in self._evaluation.reached():
-                    cell = self._evaluation.env.observations.get(address.identity)
-                    if cell is not None:
-                        found[address.identity] = Bound(address, cell)
-            self._binding = tuple(found[identity] for identity in sorted(found))
-        return self._binding
+        """The decisive evidence that can be checked, with exactly the observations that were validated."""
+        found = [
+            Bound(place_.address, cell)
+            for place_, cell in zip(self.plan.places, self.cells, strict=True)
+            if place_.decisive and place_.bindable and isinstance(cell, Observation)
+        ]
+        if self._evaluation is None or not self.plan.program.joins:
+            return tuple(found)
+        surroundings = cast("Surroundings", self.plan.contract.surroundings)
+        known = {bound.address.identity: bound for bound in found}
+        for address in self._evaluation.reached():
+            cell = self._evaluation.env.observations.get(address.identity)
+            if cell is not None and surroundings.grade(address.kind) is not Grade.UNBOUND:
+                known[address.identity] = Bound(address, cell)
+        return tuple(known.values())
 
     def fresh(self) -> dict[str, Value]:
         """The refresh fields as this look found them, by place."""
+        if not self.plan.program.refresh:
+            return {}
         return {
-            place(self.plan.addresses[index], watch.path): cast("Value", at(cell.value, watch.path))
-            for index, cell in enumerate(self.cells)
+            place(found.address, watch.path): at(cell.value, watch.path)
+            for found, cell in zip(self.plan.places, self.cells, strict=True)
             if isinstance(cell, Observation)
-            for watch in self.plan.places[index].watches.values()
+            for watch in found.watches.values()
             if watch.refreshes
         }
 
@@ -513,10 +528,10 @@ class Look:
             text = f"{check.label}: its evidence carries a token that the target cannot be bound to"
             found.append(Finding(check.label, Outcome.BLOCK, None, text, check.because))
         for index, watch in self.differing:
-            if watch.edges:
+            if watch.edge:
                 where = place(plan.addresses[index], watch.path)
                 text = f"{where} changed, the decision rests on it, and no premise says whether that matters"
-                found.append(Finding(f"rests on {where}", self._edge_severity(index, watch), None, text, ""))  # type: ignore[arg-type]
+                found.append(Finding(f"rests on {where}", self._edge_severity(index, watch), None, text, ""))
         return tuple(found)
 
     def body(self) -> dict[str, Value]:
@@ -535,7 +550,9 @@ class Look:
                 for number, result in self.results.items()
             ),
             "evidence": tuple(
-                (bound.address.kind, bound.address.key, _token(bound.observation.token)) for bound in self.binding()
+                (address.kind, address.key, _token(cell.token))
+                for address, cell in zip(self.plan.addresses, self.cells, strict=True)
+                if isinstance(cell, Observation)
             ),
             "findings": tuple(
                 (item.premise, item.severity.name, item.holds, item.text, item.because) for item in self.findings
@@ -569,7 +586,8 @@ def _same(then: Observation | None, now: Observation, watch: _Watch, salt: bytes
     """Whether a recorded part is what it was: by value where the recorded observation is at hand, else by digest."""
     value = at(now.value, watch.path)
     if then is not None:
-        return canonical.same(at(then.value, watch.path), value)
+        was = at(then.value, watch.path)
+        return was is value or canonical.same(was, value)
     return canonical.fingerprint(value, salt=salt) == watch.digest
 
 

@@ -9,7 +9,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from lastlook.errors import Applied
+from lastlook import canonical
+from lastlook.errors import Applied  # noqa: TC001 - fields of dataclasses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,8 +22,8 @@ __all__ = [
     "UTC",
     "Append",
     "Appended",
-    "Attempt",
     "ApplyResult",
+    "Attempt",
     "Bound",
     "Capabilities",
     "Clock",
@@ -159,21 +160,19 @@ class Target(System, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A piece of evidence that the target must still find as it was looked at."""
 
     address: Address
     observation: Observation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at an effect: everything the target needs, and nothing it may decide.
 
     Attributes:
         number: the attempt's number; the target refuses one below the intent's floor.
-        key: the idempotency key, a function of the intent and the number.
         binding: evidence with exactly the tokens that were paired with the validated values.
         not_after: when the permission ends, by the target's own clock; None for never.
         body: called with a permit; its result, or an awaitable of it under `AsyncGate`.
@@ -182,7 +181,6 @@ class Attempt:
 
     intent_id: str
     number: int
-    key: str
     arguments_digest: str
     binding: tuple[Bound, ...]
     not_after: dt.datetime | None
@@ -190,8 +188,13 @@ class Attempt:
     body: Callable[[Any], Any]
     encode: Callable[[Any], Value]
 
+    @property
+    def key(self) -> str:
+        """The idempotency key, a function of the intent and the number."""
+        return canonical.idempotency_key(self.intent_id, self.number)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, eq=False)
 class ApplyResult:
     """What the target said of an attempt.
 
@@ -216,7 +219,7 @@ class ApplyResult:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CloseResult:
     """COMMITTED with what was stored, or closed for ever (`NOT_ATTEMPTED`), or still UNKNOWN."""
 
@@ -225,8 +228,7 @@ class CloseResult:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IntentRow:
+class IntentRow(NamedTuple):
     """An intent's current row in the store; `seq` moves with every record, and a change must name the one it saw."""
 
     intent_id: str
@@ -252,7 +254,7 @@ class JournalEntry:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Stored:
     """What the store knows of an intent: the proposal, the row, and the last word's body if it was not the proposal."""
 
@@ -261,7 +263,7 @@ class Stored:
     last: Callable[[], Mapping[str, Value]] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Append:
     """A state transition: compare-and-swap on `seq` and one journal record, in one transaction.
 
@@ -281,7 +283,7 @@ class Append:
     checks: tuple[Bound, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Journal:
     """The store and the record that a same-engine target appends in its own transaction, once it has the result."""
 
@@ -289,7 +291,7 @@ class Journal:
     record: Callable[[Value], Append]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Appended:
     """What became of a transition: written; or lost to another writer; or the lane is held; or store evidence moved."""
 
@@ -298,7 +300,7 @@ class Appended:
     stale: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Created:
     """A proposal was stored, or one with the same id was there before."""
 

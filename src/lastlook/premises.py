@@ -66,9 +66,7 @@ STRICT = BindingPolicy()
 """The default: a premise that blocks must be checked by the target, or held by its owner, or owned by the store."""
 
 
-def block_unless(
-    condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None
-) -> Premise:
+def block_unless(condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None) -> Premise:
     """The effect is blocked unless the condition holds; false, missing or unverifiable all block.
 
     Args:
@@ -82,9 +80,7 @@ def block_unless(
     return _premise("block_unless", condition, Outcome.BLOCK, because, accept)
 
 
-def replan_unless(
-    condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None
-) -> Premise:
+def replan_unless(condition: Expr[bool] | BoolClause, because: str = "", /, *, accept: Accept | None = None) -> Premise:
     """The intent must be planned anew unless the condition holds; as `block_unless` otherwise."""
     return _premise("replan_unless", condition, Outcome.REPLAN, because, accept)
 

@@ -14,8 +14,19 @@ from lastlook.errors import Applied, DeclarationError, EffectStopped, InFlight, 
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable
 from lastlook.plan import Evaluation, findings_of
-from lastlook.protocol import AGAIN, emit, ended_already, evaluate, load, microseconds, release, transition, withdraw
-from lastlook.records import Address, Decision, Finding, Grade, IntentRecord, Observation, PremiseRecord, State, at, place
+from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release, transition, withdraw
+from lastlook.records import (
+    Address,
+    Decision,
+    Finding,
+    Grade,
+    IntentRecord,
+    Observation,
+    PremiseRecord,
+    State,
+    at,
+    place,
+)
 from lastlook.records import Read as ReadRecord
 from lastlook.verdicts import NOTHING_SEEN, Verdict, stop_for
 
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
-    from lastlook.contract import Contract, Program
+    from lastlook.contract import Contract
     from lastlook.ports import Append, Stored
     from lastlook.protocol import Scene
     from lastlook.records import Path
@@ -144,7 +155,8 @@ def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
             evaluation.observe(batch, (yield Read(batch)))
     if any(program.checks[number].analysis.clock for number in evaluation.waiting):
         env.now = yield Now()
-    yield from evaluate(evaluation)
+    evaluation.run()
+    yield from finish(evaluation)
     for rule in program.refresh if draft.mode is not Mode.ONE_SHOT else ():
         yield from _fetched(evaluation, rule.slot)
 
@@ -252,9 +264,7 @@ def _refuse_untrue(scene: Scene, draft: Draft, evaluation: Evaluation) -> None:
     if outcome is Outcome.KEEP:
         return
     untrue = tuple(
-        evaluation.program.checks[number].label
-        for number, result in evaluation.results.items()
-        if result is not True
+        evaluation.program.checks[number].label for number, result in evaluation.results.items() if result is not True
     )
     emit(scene, ProposalRefused(draft.contract.name, outcome, untrue))
     raise _stop(draft, outcome, _ProposalView(draft, evaluation), "already so when proposed: nothing was stored")
@@ -307,7 +317,9 @@ def _record(
     )
     kind = contract.target_kind()
     target = str(Address(kind, key)) if kind is not None else str(contract.target)
-    lane_identity = canonical.identity("lane", lane) if lane is not None else canonical.identity(contract.name, (kind or "", *key))
+    lane_identity = (
+        canonical.identity("lane", lane) if lane is not None else canonical.identity(contract.name, (kind or "", *key))
+    )
     return IntentRecord(
         intent_id=draft.intent_id,
         effect=contract.name,
@@ -379,4 +391,3 @@ class _Reads:
 
     def records(self) -> tuple[ReadRecord, ...]:
         return tuple(self._reads)
-

@@ -10,8 +10,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lastlook import canonical
-from lastlook.commands import Apply, Close, Judge, Load, Now, Observe, Pause, Read, Transit
+from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
 from lastlook.errors import Applied, CanonicalError, EffectStopped, InFlight, Outcome, UnknownIntent
 from lastlook.events import (
     ApplyAnswered,
@@ -24,8 +23,8 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.plan import MAX_WAVES, Evaluation, Look
-from lastlook.ports import Append, Attempt, Journal
-from lastlook.records import State, place
+from lastlook.ports import Append, Attempt, Journal, Stored
+from lastlook.records import State, microseconds, place
 from lastlook.verdicts import NOTHING_SEEN, Intent, Preview, RecordedView, Verdict
 
 if TYPE_CHECKING:
@@ -35,12 +34,22 @@ if TYPE_CHECKING:
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.plan import Plan
-    from lastlook.ports import ApplyResult, Store, Stored
+    from lastlook.ports import ApplyResult, Bound, Store
     from lastlook.records import Address, EffectRow
 
-__all__ = ["Limits", "Scene", "assert_outcome", "hinted", "look_at", "preview", "reconcile", "release", "settle", "withdraw"]
+__all__ = [
+    "Limits",
+    "Scene",
+    "assert_outcome",
+    "hinted",
+    "look_at",
+    "preview",
+    "reconcile",
+    "release",
+    "settle",
+    "withdraw",
+]
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 SCHEMA = 1
 
 
@@ -111,7 +120,8 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         except CanonicalError as drift:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
-            cells, row = yield Observe(plan)
+            cells = yield plan.observe
+            row = yield FindRow(plan)
             if row is not None and row.committed_at is not None:
                 yield from _adopt(scene, stored, row)
                 continue
@@ -131,21 +141,19 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
 def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     """What `release` would decide now, and nothing done about it."""
     stored = yield from load(intent_id)
-    if stored.row.state.terminal:
+    if stored.row.state is not State.OPEN and stored.row.state.terminal:
         verdict = _recorded(scene, stored)
-        return Preview(verdict.outcome, stored.record.effect, verdict.intent, verdict._view)  # noqa: SLF001
+        return Preview(verdict.outcome, stored.record.effect, verdict.intent, verdict.view)
     plan = scene.plan(stored)
-    cells, _ = yield Observe(plan)
-    look = yield from look_at(scene, plan, cells, trigger="PREVIEW")
-    return Preview(look.outcome, stored.record.effect, Intent(intent_id, stored.record.effect), look)
+    look = yield from look_at(scene, plan, (yield plan.observe), trigger="PREVIEW")
+    return plan.preview if look is plan.keep else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
 
 def hinted(scene: Scene, plan: Plan, address: Address, fields: tuple[str, ...]) -> Protocol[Preview]:
     """What a change hint makes of one pending intent (EVENT): the premises it touches, on today's evidence."""
-    cells, _ = yield Observe(plan)
+    cells = yield plan.observe
     look = yield from look_at(scene, plan, cells, trigger="EVENT", look=plan.hinted(cells, address, fields))
-    record = plan.record
-    return Preview(look.outcome, record.effect, Intent(record.intent_id, record.effect), look)
+    return Preview(look.outcome, plan.record.effect, plan.intent, look)
 
 
 def look_at(
@@ -160,20 +168,20 @@ def look_at(
     if look is None:
         look = plan.look(cells)
     if look is not plan.keep:
-        now = (yield Now()) if any(check.volatile for check in plan.program.checks) else None
-        evaluation = look.start(now)
+        evaluation = look.start((yield Now()) if plan.program.volatile else None)
         if evaluation is not None:
-            yield from evaluate(evaluation)
+            evaluation.run()
+            if evaluation.waiting:
+                yield from finish(evaluation)
         look.decide()
     if scene.emit is not None:
         _tell(scene.emit, plan, look, trigger)
     return look
 
 
-def evaluate(evaluation: Evaluation) -> Protocol[None]:
-    """Run premises (lines 8-13), reading and judging what they turn out to need, wave by wave."""
+def finish(evaluation: Evaluation) -> Protocol[None]:
+    """Run what waits (lines 8-13), reading and judging what it turned out to need, wave by wave."""
     waves = 0
-    evaluation.run()
     while evaluation.waiting:
         env = evaluation.env
         if env.missing:
@@ -199,7 +207,9 @@ AGAIN = object()
 def load(intent_id: str) -> Protocol[Stored]:
     stored = yield Load(intent_id)
     if stored is None:
-        message = f"no intent {intent_id!r} in this gate's store: it was proposed at another gate, or the store is not kept"
+        message = (
+            f"no intent {intent_id!r} in this gate's store: it was proposed at another gate, or the store is not kept"
+        )
         raise UnknownIntent(message)
     return stored
 
@@ -292,16 +302,16 @@ def _attempt(
     attempt = Attempt(
         intent_id=record.intent_id,
         number=number,
-        key=canonical.idempotency_key(record.intent_id, number),
         arguments_digest=record.arguments_digest,
-        binding=look.binding(),
+        binding=_bound(plan, look),
         not_after=look.valid_until(),
         fresh=look.fresh(),
         body=scene.body(plan),
         encode=plan.contract.arguments.store_result,
     )
     if scene.one_engine(plan):
-        journal = Journal(scene.store, lambda result: _committed(stored, look, number, result))
+        checks = _owned(scene, look)
+        journal = Journal(scene.store, lambda result: _committed(stored, look, attempt, result, checks))
         return (yield from _apply(scene, stored, look, attempt, journal))
     opened = yield from _open(scene, stored, look, attempt)
     if not isinstance(opened, Append):
@@ -319,7 +329,6 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     deadline = now + dt.timedelta(seconds=scene.limits.attempt)
     if attempt.not_after is not None:
         deadline = min(deadline, attempt.not_after)
-    owned = scene.store.evidence
     append = Append(
         intent_id=attempt.intent_id,
         seq=stored.row.seq,
@@ -329,7 +338,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         body=lambda: _explained(look, Applied.IN_PROGRESS, attempt=attempt),
         owner=scene.owner,
         deadline_us=microseconds(deadline),
-        checks=tuple(b for b in attempt.binding if owned is not None and b.address.kind in owned.kinds),
+        checks=_owned(scene, look),
     )
     appended = yield Transit(append)
     if appended.holder is not None:
@@ -357,7 +366,7 @@ def _apply(
     if answer.status is Applied.COMMITTED:
         return (yield from _record_commit(scene, stored, look, attempt, answer, journal))
     if answer.status is Applied.UNKNOWN:
-        return (yield from _resolve_unknown(scene, stored, look, answer))
+        return (yield from _resolve_unknown(scene, stored, look, attempt, answer))
     if answer.lost:
         return None
     if answer.status is Applied.IN_PROGRESS:
@@ -384,7 +393,7 @@ def _record_commit(
         result = look.plan.contract.arguments.restore_result(answer.stored)
     if journal is None or answer.repeated:
         try:
-            appended = yield Transit(_committed(stored, look, attempt.number, answer.stored, attempt))
+            appended = yield Transit(_committed(stored, look, attempt, answer.stored))
         except Exception as failure:  # noqa: BLE001 - the effect is committed; a later gate journals it by closing
             error = failure
         else:
@@ -395,21 +404,18 @@ def _record_commit(
     return _answer(stored, look, Applied.COMMITTED, state, result=result, error=error)
 
 
-def _resolve_unknown(
-    scene: Scene, stored: Stored, look: Look, answer: ApplyResult
-) -> Protocol[Verdict[Any] | None]:
+def _resolve_unknown(scene: Scene, stored: Stored, look: Look, answer: ApplyResult) -> Protocol[Verdict[Any] | None]:
     """Row 8: no answer. Close at the target before anything else; what it cannot tell stays unknown."""
-    plan, record = look.plan, stored.record
-    closed = yield Close(plan.contract, record.intent_id, stored.row.attempt)
-    emit(scene, AttemptClosed(record.intent_id, stored.row.attempt, closed.status))
+    closed = yield Close(look.plan.contract, attempt.intent_id, attempt.number)
+    emit(scene, AttemptClosed(attempt.intent_id, attempt.number, closed.status))
     if closed.status is Applied.COMMITTED:
-        yield Transit(_committed(stored, look, stored.row.attempt, closed.stored))
+        yield Transit(_committed(stored, look, attempt, closed.stored))
         return None
     if closed.status is Applied.NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
-        body = {"schema": SCHEMA, "attempt": stored.row.attempt, "reason": reason}
-        if stored.row.state is State.ATTEMPT:
-            yield Transit(transition(stored, "CLOSED", State.OPEN, body))
+        body: dict[str, Value] = {"schema": SCHEMA, "attempt": attempt.number, "reason": reason}
+        if not (yield Transit(transition(stored, "CLOSED", State.OPEN, body, attempt=attempt.number))).ok:
+            return None
         return _answer(stored, look, Applied.REJECTED, State.OPEN, reason=reason, error=answer.error)
     reason = answer.reason or "no answer came"
     return _answer(stored, look, Applied.UNKNOWN, State.ATTEMPT, reason=reason, error=answer.error)
@@ -458,7 +464,7 @@ def reconcile(scene: Scene, intent_id: str) -> Protocol[Verdict[Any] | None]:
             return answer
         after = yield from load(intent_id)
         return _recorded(scene, after) if after.row.state.terminal else _verdict(after, Applied.NOT_ATTEMPTED)
-    _, row = yield Observe(scene.plan(stored))
+    row = yield FindRow(scene.plan(stored))
     if row is None or row.committed_at is None:
         return None
     yield from _adopt(scene, stored, row)
@@ -473,7 +479,9 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
     """
     stored = yield from load(intent_id)
     if stored.row.state is not State.ATTEMPT:
-        message = f"intent {intent_id} is {stored.row.state.name.lower()}: only an open attempt's outcome can be asserted"
+        message = (
+            f"intent {intent_id} is {stored.row.state.name.lower()}: only an open attempt's outcome can be asserted"
+        )
         raise InFlight(message)
     answer = yield from settle(scene, stored)
     if not isinstance(answer, Verdict) or answer.applied is not Applied.UNKNOWN:
@@ -506,32 +514,49 @@ def transition(
 
 
 def _committed(
-    stored: Stored, look: Look, number: int, result: Value, attempt: Attempt | None = None
+    stored: Stored, look: Look, attempt: Attempt, result: Value, checks: tuple[Bound, ...] = ()
 ) -> Append:
-    body = lambda: _explained(look, Applied.COMMITTED, attempt=attempt) | {"result": result}  # noqa: E731
-    return transition(stored, "COMMITTED", State.COMMITTED, body, attempt=number)
+    append = transition(
+        stored,
+        "COMMITTED",
+        State.COMMITTED,
+        lambda: _explained(look, Applied.COMMITTED, attempt=attempt) | {"result": result},
+        attempt=attempt.number,
+    )
+    append.checks = checks
+    return append
+
+
+def _bound(plan: Plan, look: Look) -> tuple[Bound, ...]:
+    """B(e): what the target is to find as it was looked at; evidence of the store's own is checked by the store."""
+    binding = look.binding()
+    target = plan.contract.surroundings.target if plan.contract.surroundings is not None else None
+    if target is None:
+        return ()
+    return tuple(bound for bound in binding if target.can_check(bound.address.kind))
+
+
+def _owned(scene: Scene, look: Look) -> tuple[Bound, ...]:
+    """The evidence that the store owns, for the transaction that opens or commits the attempt."""
+    owned = scene.store.evidence
+    if owned is None:
+        return ()
+    return tuple(bound for bound in look.binding() if bound.address.kind in owned.kinds)
 
 
 def _after(stored: Stored, append: Append) -> Stored:
     """The intent as the accepted transition left it."""
-    row = stored.row
-    moved = type(row)(
-        row.intent_id,
-        row.effect,
-        row.lane,
-        append.state,
-        row.seq + 1,
-        append.attempt,
-        append.owner,
-        append.deadline_us,
-        row.expires_us,
+    moved = stored.row._replace(
+        state=append.state,
+        seq=stored.row.seq + 1,
+        attempt=append.attempt,
+        owner=append.owner,
+        deadline_us=append.deadline_us,
     )
-    return type(stored)(stored.record, moved, append.body)
+    return Stored(stored.record, moved, append.body)
 
 
-def _explained(
-    look: Look, applied: Applied, *, attempt: Attempt | None = None, reason: str = ""
-) -> dict[str, Value]:
+def _explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, reason: str = "") -> dict[str, Value]:
     """The explanation of one validation and of what came of it (line 23)."""
     body: dict[str, Value] = {"schema": SCHEMA, "trigger": "PRE_EFFECT", **look.body(), "applied": applied.name}
     if reason:
@@ -600,9 +625,7 @@ def _recorded(scene: Scene, stored: Stored) -> Verdict[Any]:
     except (CanonicalError, LookupError):
         result = body.get("result")
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    return Verdict(
-        outcome, Applied.COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result
-    )
+    return Verdict(outcome, Applied.COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
 
 
 def _tell(emit: Callable[[Event], None], plan: Plan, look: Look, trigger: str) -> None:
@@ -618,8 +641,4 @@ def _tell(emit: Callable[[Event], None], plan: Plan, look: Look, trigger: str) -
 def emit(scene: Scene, event: Event) -> None:
     if scene.emit is not None:
         scene.emit(event)
-
-
-def microseconds(moment: dt.datetime) -> int:
-    return (moment - EPOCH) // dt.timedelta(microseconds=1)
 

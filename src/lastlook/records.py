@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
-from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
@@ -127,16 +128,38 @@ Path = tuple[str | int, ...]
 """Where inside an observation's value: a field, then items; () is the row itself, or the whole collection."""
 
 
-def at(value: object, path: Path) -> Value | Absent:
+def at(value: object, path: Path) -> Value:
     """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
+    found: Any = value
     for step in path:
-        if isinstance(step, str) and isinstance(value, MappingABC):
-            value = value.get(step, ABSENT)
-        elif isinstance(step, int) and isinstance(value, tuple) and -len(value) <= step < len(value):
-            value = value[step]
+        if type(step) is str:
+            # Observations hold frozen values, and a frozen map is of this one type.
+            found = found.get(step, ABSENT) if type(found) is MappingProxyType else ABSENT
+        elif type(found) is tuple and -len(found) <= step < len(found):  # type: ignore[operator]  # a str was told apart
+            found = found[step]
         else:
             return ABSENT
-    return value  # type: ignore[return-value]  # observations hold frozen values only
+    return found  # type: ignore[no-any-return]  # of the frozen values
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """A moment as it is stored: whole microseconds since 1970, UTC."""
+    span = moment - _EPOCH
+    return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+
+
+_COLLECTIONS: dict[str, Address] = {}
+
+
+def collection_of(kind: str) -> Address:
+    """The address of all rows of a kind."""
+    found = _COLLECTIONS.get(kind)
+    if found is None:
+        found = _COLLECTIONS[kind] = Address(kind, ())
+    return found
 
 
 def place(address: Address, path: Path) -> str:
@@ -263,8 +286,7 @@ class IntentRecord:
     one_shot: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EffectRow:
+class EffectRow(NamedTuple):
     """The target's own row for an intent: fence, idempotency key and tombstone in one."""
 
     intent_id: str

@@ -14,17 +14,20 @@ import inspect
 import secrets
 import threading
 import time
+import uuid
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
-from lastlook.commands import Apply, Close, Create, Judge, Load, Now, Observe, Pause, Read, Transit
+from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Surroundings
 from lastlook.errors import DeclarationError, EffectNotBound, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
 from lastlook.plan import Plan
 from lastlook.ports import Unreadable
-from lastlook.protocol import Limits, Scene, microseconds
+from lastlook.protocol import Limits, Scene
+from lastlook.records import microseconds
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 
@@ -41,7 +44,9 @@ if TYPE_CHECKING:
     from lastlook.records import Address, Capture
     from lastlook.validators import Registered
 
-__all__ = ["Runtime", "Tap", "refuse_nesting"]
+__all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
+
+IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
 
 _IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
 
@@ -71,6 +76,15 @@ class Tap:
         self.listeners: list[Callable[[Event], None]] = []
         self.before: list[Callable[[Command], Any]] = []
         self.after: list[Callable[[Command, Any], Any]] = []
+
+    def step(self, command: Command, execute: Mapping[type[Any], Callable[[Any], Any]]) -> Any:
+        """Execute a command with whoever steps in before and after it."""
+        for before in tuple(self.before):
+            before(command)
+        reply = execute[type(command)](command)
+        for after in tuple(self.after):
+            reply = after(command, reply)
+        return reply
 
     def emit(self, event: Event) -> None:
         """Hand an event to every listener."""
@@ -106,6 +120,7 @@ class Runtime:
         self._policy = policy
         self._capture = capture
         self._strict_fields = strict_fields
+        self._asynchronous = asynchronous
         self._lock = threading.RLock()
         self._effects: dict[str, Declared] = {}
         self.contracts: dict[str, Contract] = {}
@@ -128,6 +143,7 @@ class Runtime:
         handlers: dict[type[Any], Callable[[Any], Any]] = {
             Load: self._load,
             Observe: self._observe,
+            FindRow: self._find_row,
             Read: self._read,
             Judge: self._judge_async if asynchronous else self._judge,
             Now: self._now,
@@ -150,7 +166,9 @@ class Runtime:
         contract = declared.contract if own else copy.copy(declared.contract)
         target = self._find_target(declared)
         contract.connect(
-            Surroundings(self.systems, target if not isinstance(target, FunctionTarget) else None, self.store, self._policy),
+            Surroundings(
+                self.systems, target if not isinstance(target, FunctionTarget) else None, self.store, self._policy
+            ),
             strict_fields=self._strict_fields,
         )
         self._effects[declared.name] = declared
@@ -175,18 +193,14 @@ class Runtime:
     def _body(self, plan: Plan) -> Callable[[Any], Any]:
         declared = self._effects[plan.record.effect]
         arguments = declared.contract.arguments
-        values = arguments.thaw(plan.record.arguments)
+        values = plan.values if plan.values is not None else arguments.thaw(plan.record.arguments)
 
-        if inspect.iscoroutinefunction(declared.function):
-
-            async def run_async(permit: Any) -> Any:
-                token = _IN_BODY.set(declared.name)
-                try:
-                    return await arguments.call(declared.function, permit, values)
-                finally:
-                    _IN_BODY.reset(token)
-
-            return run_async
+        async def run_async(permit: Any) -> Any:
+            token = _IN_BODY.set(declared.name)
+            try:
+                return await arguments.call(declared.function, permit, values)
+            finally:
+                _IN_BODY.reset(token)
 
         def run(permit: Any) -> Any:
             token = _IN_BODY.set(declared.name)
@@ -195,7 +209,7 @@ class Runtime:
             finally:
                 _IN_BODY.reset(token)
 
-        return run
+        return run_async if self._asynchronous else run
 
     # Intents.
 
@@ -225,7 +239,7 @@ class Runtime:
                 "import the module that declares it"
             )
             raise UnknownEffect(message)
-        contract.arguments.thaw(record.arguments)
+        contract.arguments.thaw(record.arguments)  # raises where they do not fit
         program = contract.program
         same = record.contract == contract.digest and all(
             premise.validators == check.pins for premise, check in zip(record.premises, program.checks, strict=True)
@@ -238,7 +252,10 @@ class Runtime:
         return plan
 
     def _compile(self, record: Any, contract: Contract, seen: Mapping[str, Any], program: Any) -> Plan:
-        return Plan(record, program, contract, salt=self.store.salt, seen=seen, capture=self._capture)
+        plan = Plan(record, program, contract, salt=self.store.salt, seen=seen, capture=self._capture)
+        if all(type(value) in IMMUTABLE for value in record.arguments.values()):
+            plan.values = contract.arguments.thaw(record.arguments)  # every attempt's body may have the same ones
+        return plan
 
     def forget(self, intent_id: str) -> None:
         """Take an ended intent out of the plans and the index."""
@@ -254,18 +271,15 @@ class Runtime:
 
     def _observe(self, command: Observe) -> Any:
         plan = command.plan
-        reader = plan.reader
-        if reader is None:
-            reader = plan.reader = self._reader(plan.addresses)
-        target = self._targets[plan.record.effect]
-        cells = reader()
-        if inspect.isawaitable(cells):
-            return self._observed_later(cells, target, plan.record.intent_id)
-        return cells, target.effect_row(plan.record.intent_id)
+        return (plan.reader or self._compile_reader(plan))()
 
-    async def _observed_later(self, cells: Any, target: Target, intent_id: str) -> Any:
-        row = target.effect_row(intent_id)
-        return await cells, (await row if inspect.isawaitable(row) else row)
+    def _compile_reader(self, plan: Plan) -> Callable[[], Any]:
+        plan.reader = self._reader(plan.addresses)
+        return cast("Callable[[], Any]", plan.reader)
+
+    def _find_row(self, command: FindRow) -> Any:
+        record = command.plan.record
+        return self._targets[record.effect].effect_row(record.intent_id)
 
     def _read(self, command: Read) -> Any:
         return self._reader(command.addresses)()
@@ -328,7 +342,8 @@ class Runtime:
             system = self.systems.get(address.kind) or self._owned(address.kind)
             grouped.setdefault(id(system), (system, []))[1].append(number)
         parts = [
-            (numbers, _guarded(system, [addresses[number] for number in numbers])) for system, numbers in grouped.values()
+            (numbers, _guarded(system, [addresses[number] for number in numbers]))
+            for system, numbers in grouped.values()
         ]
         if len(parts) == 1:
             return parts[0][1]
@@ -341,21 +356,18 @@ class Runtime:
 
 def drive(runtime: Runtime, protocol: Protocol[Any]) -> Any:
     """Run a protocol to its end, executing each command."""
-    tap, execute = runtime.tap, runtime.execute
+    tap, execute, send = runtime.tap, runtime.execute, protocol.send
     runtime.scene.emit = tap.emit if tap.listeners else None
+    step = tap.step if tap.before or tap.after else None
     try:
-        command = next(protocol)
+        command = send(None)
         while True:
             try:
-                for before in tap.before:
-                    before(command)
-                reply = execute[type(command)](command)
-                for after in tap.after:
-                    reply = after(command, reply)
+                reply = execute[type(command)](command) if step is None else step(command, execute)
             except Exception as error:  # noqa: BLE001 - the protocol decides what a failed command means
                 command = protocol.throw(error)
             else:
-                command = protocol.send(reply)
+                command = send(reply)
     except StopIteration as stop:
         return stop.value
     finally:
@@ -398,7 +410,7 @@ async def _finish(runtime: Runtime, protocol: Protocol[Any], command: Command) -
         protocol.close()
 
 
-class _Ended(Exception):  # noqa: N818 - StopIteration may not leave a coroutine
+class _Ended(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
@@ -501,7 +513,9 @@ def _by_kind(systems: Sequence[System]) -> dict[str, System]:
     for system in systems:
         for kind in system.kinds:
             if kind in found:
-                message = f"two systems answer for {kind!r}: {found[kind].name} and {system.name}; give each kind one owner"
+                message = (
+                    f"two systems answer for {kind!r}: {found[kind].name} and {system.name}; give each kind one owner"
+                )
                 raise DeclarationError(message)
             found[kind] = system
     return found
@@ -510,7 +524,9 @@ def _by_kind(systems: Sequence[System]) -> dict[str, System]:
 def _store(store: Store | None, systems: Sequence[System]) -> Store:
     if store is not None:
         if not hasattr(store, "append") or not hasattr(store, "load"):
-            message = f"store= got {type(store).__name__}: give a Store such as MemoryStore(), or None for one in memory"
+            message = (
+                f"store= got {type(store).__name__}: give a Store such as MemoryStore(), or None for one in memory"
+            )
             raise DeclarationError(message)
         return store
     for system in systems:

@@ -127,4 +127,3 @@ def _place(what: Ref | Expr[Any]) -> tuple[Ref, Path]:
         return slots.refs[0], ()
     message = f"transaction.read() got {what!r}: read a resource, one of its fields, or rows(kind)"
     raise DeclarationError(message)
-

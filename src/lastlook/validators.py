@@ -242,5 +242,3 @@ def _source(function: Callable[..., Any], name: str, revision: str | None) -> st
         message = f"validator {name!r} has no source to pin: give it revision='...' and raise that with every change"
         raise DeclarationError(message) from error
     return "sha256:" + hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()
-
-

@@ -144,6 +144,11 @@ class _Seen:
         raise TypeError(message)
 
     @property
+    def view(self) -> View:
+        """What the validation found, as it found it."""
+        return self._view
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """The premises that did not hold, each with its severity and its text."""
         return self._view.findings
@@ -254,7 +259,9 @@ class Verdict(_Seen, Generic[R]):
         if self.applied in (Applied.BUSY, Applied.REJECTED, Applied.IN_PROGRESS):
             why = f" ({self._why()})" if self._why() else ""
             return f"{self._effect}: nothing was applied; safe to try again{why}"
-        texts = [finding.because or finding.text for finding in self.findings] or [self._why() or "no premise holds it up"]
+        texts = [finding.because or finding.text for finding in self.findings] or [
+            self._why() or "no premise holds it up"
+        ]
         return f"{self.outcome.name} {self._effect}: {'; '.join(texts)}"
 
     def _why(self) -> str:
@@ -279,4 +286,3 @@ def stop_for(verdict: Verdict[Any]) -> EffectStopped:
 def _finding_text(finding: Finding) -> str:
     said = f" - {finding.because}" if finding.because else ""
     return f"{finding.text} [{finding.severity.name}]{said}"
-

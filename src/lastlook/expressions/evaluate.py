@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook.canonical import ABSENT, Value
 from lastlook.errors import CanonicalError, DeclarationError
@@ -12,7 +12,7 @@ from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.expr import Expr, node_of, reference_in
 from lastlook.expressions.jsonform import ref_text, text_of
 from lastlook.expressions.resources import Ref, ref_from
-from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, stage
+from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, stage, walk
 from lastlook.records import Address
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lastlook.records import Observation
 
 __all__ = ["SlotTable", "compile_condition", "compile_expression", "compile_node", "place_of"]
+
+
+_EVIDENCE: Final = frozenset({"field", "rows", "exists_row"})
 
 
 class SlotTable:
@@ -84,8 +87,10 @@ def compile_expression(expr: Expr[Any], slots: SlotTable) -> Compiled:
 def compile_node(node: Node, slots: SlotTable) -> Compiled:
     """As `compile_expression`, of a tree that may name `each`."""
 
-    def rows(part: Node) -> Callable[[Env], tuple[Value, ...]]:
-        return quantifiers.rows_of(compile_node(part, slots), place_of(part, slots))
+    def rows(part: Node, *conditions: Node) -> Callable[[Env], tuple[Value, ...]]:
+        evidence = [below for condition in conditions for below in walk(condition) if below.op in _EVIDENCE]
+        ahead = [compile_node(below, slots) for below in evidence if not below.free]
+        return quantifiers.rows_of(compile_node(part, slots), place_of(part, slots), ahead)
 
     match node.op, node.args:
         case "lit", (value,):
@@ -122,11 +127,11 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "holds", (part,):
             return operations.holds(compile_condition(part, slots))
         case "every", (base, condition):
-            return quantifiers.every(rows(base), compile_condition(condition, slots))
+            return quantifiers.every(rows(base, condition), compile_condition(condition, slots))
         case "none", (base, condition):
-            return quantifiers.none(rows(base), compile_condition(condition, slots))
+            return quantifiers.none(rows(base, condition), compile_condition(condition, slots))
         case "where", (base, condition):
-            return quantifiers.where(rows(base), compile_condition(condition, slots))
+            return quantifiers.where(rows(base, condition), compile_condition(condition, slots))
         case "pluck", (base, path):
             return quantifiers.pluck(rows(base), path, place_of(node, slots), in_row=node.free)
         case "unchanged", (base,):

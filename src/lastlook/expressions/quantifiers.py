@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
 
 from lastlook.canonical import Value
 from lastlook.expressions import operations, values
 from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.operations import Compiled, Place, worse
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["every", "none", "pluck", "rows_of", "where"]
 
 Rows: TypeAlias = Callable[[Env], tuple[Value, ...]]
 
 
-def rows_of(part: Compiled, place: Place) -> Rows:
-    """The part, which has to be a list."""
+def rows_of(part: Compiled, place: Place, ahead: Sequence[Compiled] = ()) -> Rows:
+    """The part, which has to be a list.
+
+    Args:
+        part: the list.
+        place: what names it.
+        ahead: what will be needed of each row alike, and can be asked for while the list is not there yet.
+    """
 
     def rows(env: Env) -> tuple[Value, ...]:
         try:
             return values.listed(part(env))
         except values.Flaw as flaw:
             raise Unverifiable(f"{place(env)}: {flaw}") from None
+        except Pending:
+            for need in ahead:
+                with suppress(Pending, Unverifiable):
+                    need(env)
+            raise
 
     return rows
 

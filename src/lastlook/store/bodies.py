@@ -61,7 +61,9 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
     found = cast("Mapping[str, Any]", body)
     schema = found.get("schema")
     if schema != SCHEMA:
-        message = f"a proposal of schema {schema!r} cannot be read by this version, which knows {SCHEMA}: upgrade lastlook"
+        message = (
+            f"a proposal of schema {schema!r} cannot be read by this version, which knows {SCHEMA}: upgrade lastlook"
+        )
         raise IntegrityError(message)
     try:
         addresses = [Address(kind, tuple(key)) for kind, key in found["addresses"]]
@@ -86,7 +88,9 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
             one_shot=found["one_shot"],
         )
     except (KeyError, TypeError, ValueError) as error:
-        message = "a stored proposal lacks a part or has one of the wrong type: the store was edited or is not lastlook's"
+        message = (
+            "a stored proposal lacks a part or has one of the wrong type: the store was edited or is not lastlook's"
+        )
         raise IntegrityError(message) from error
 
 

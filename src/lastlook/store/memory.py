@@ -38,7 +38,7 @@ def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int,
 class _Chain:
     """One intent: its record, its row, and its journal of which the first `len(encoded)` entries are bytes already."""
 
-    __slots__ = ("encoded", "entries", "record", "row")
+    __slots__ = ("encoded", "entries", "record", "row", "stored")
 
     def __init__(self, record: IntentRecord, row: IntentRow, at_us: int) -> None:
         self.record = record
@@ -47,6 +47,13 @@ class _Chain:
             ("PROPOSED", at_us, lambda: intent_body(record))
         ]
         self.encoded: list[JournalEntry] = []
+        self.stored = Stored(record, row, None)
+
+    def write(self, row: IntentRow, kind: str, at_us: int, body: Callable[[], Mapping[str, Value]]) -> None:
+        """One transition: the record and the row it leaves."""
+        self.entries.append((kind, at_us, body))
+        self.row = row
+        self.stored = Stored(self.record, row, body)
 
     def journal(self) -> list[JournalEntry]:
         for seq in range(len(self.encoded), len(self.entries)):
@@ -91,10 +98,7 @@ class MemoryStore:
     def load(self, intent_id: str, /) -> Stored | None:
         """The proposal and the current row."""
         chain = self._chains.get(intent_id)
-        if chain is None:
-            return None
-        last = chain.entries[-1][2] if len(chain.entries) > 1 else None
-        return Stored(chain.record, chain.row, last)
+        return None if chain is None else chain.stored
 
     def append(self, append: Append, at_us: int, /) -> Appended:
         """Make a transition: the sequence number, the lane and the store's own evidence must be as the caller saw them."""
@@ -110,18 +114,14 @@ class MemoryStore:
             stale = _stale(self.evidence, append.checks)
             if stale:
                 return Appended(ok=False, stale=stale)
-            chain.entries.append((append.kind, at_us, append.body))
-            chain.row = IntentRow(
-                row.intent_id,
-                row.effect,
-                row.lane,
-                append.state,
-                row.seq + 1,
-                append.attempt,
-                append.owner,
-                append.deadline_us,
-                row.expires_us,
+            moved = row._replace(
+                state=append.state,
+                seq=row.seq + 1,
+                attempt=append.attempt,
+                owner=append.owner,
+                deadline_us=append.deadline_us,
             )
+            chain.write(moved, append.kind, at_us, append.body)
             if append.state is State.ATTEMPT:
                 self._lanes[row.lane] = row.intent_id
             elif holder == row.intent_id:
@@ -168,8 +168,8 @@ class MemoryStore:
         with self._lock:
             for intent_id, chain in self._chains.items():
                 self.verify(intent_id)
-                fresh._chains[intent_id] = _reopened(chain)  # noqa: SLF001 - its own class
-            fresh._lanes = dict(self._lanes)  # noqa: SLF001 - its own class
+                fresh._chains[intent_id] = _reopened(chain)
+            fresh._lanes = dict(self._lanes)
         return fresh
 
     def _chain(self, intent_id: str) -> _Chain:
@@ -186,6 +186,7 @@ def _reopened(chain: _Chain) -> _Chain:
     fresh = _Chain(intent_from_body(bodies[0]), chain.row, journal[0].at_us)  # type: ignore[arg-type]  # a PROPOSED body is a map
     fresh.entries = [(entry.kind, entry.at_us, _constant(body)) for entry, body in zip(journal, bodies, strict=True)]
     fresh.encoded = list(journal)
+    fresh.stored = Stored(fresh.record, fresh.row, fresh.entries[-1][2] if len(journal) > 1 else None)
     return fresh
 
 
