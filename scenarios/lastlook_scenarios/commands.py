@@ -75,10 +75,9 @@ def replay(argv: Sequence[str]) -> int:
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {count}")
-    return count
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
+    return int(text)
 
 
 def _cannot_write(file: str | None) -> str:

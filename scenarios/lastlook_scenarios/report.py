@@ -158,7 +158,7 @@ def _omission(evaluation: Evaluation) -> Iterator[Row]:
     section = "Omission of the sole critical edge"
     for found in evaluation.omission:
         paper = _PAPER_OMISSION.get(found.rate, _NONE)
-        exact = f"{found.omitted} of {found.trials} were omitted, exactly these are allowed"
+        exact = f"exactly the omitted ones: {found.omitted} of {found.trials}"
         yield _judged(
             section,
             f"at {found.rate} %, false allows %",
@@ -174,7 +174,7 @@ def _omission(evaluation: Evaluation) -> Iterator[Row]:
             paper,
             _share(found, found.index_only),
             must="0.00",
-            reason="the gate takes the evidence from the premise and reads all of it anew, index or not",
+            reason="the gate reads all evidence of the premise anew, index or not",
         )
 
 
@@ -230,10 +230,13 @@ def show(evaluation: Evaluation, *, stream: TextIO) -> None:
             pass
         else:
             drawn = Table("", "paper", "here", "", title="lastlook beside the ATR paper")
-            for last, row in zip([*table[1:], None], table, strict=True):
-                style = None if row.ok else "bold red"
-                end = last is None or last.section != row.section
-                drawn.add_row(f"{row.section}: {row.name}", row.paper, row.here, row.note, style=style, end_section=end)
+            section = ""
+            for row in table:
+                if row.section != section:
+                    section = row.section
+                    drawn.add_section()
+                    drawn.add_row(section, style="bold")
+                drawn.add_row(row.name, row.paper, row.here, row.note, style=None if row.ok else "bold red")
             Console(file=stream).print(drawn)
             print(*heading(evaluation), sep="\n", file=stream)
             return

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -33,15 +33,6 @@ def found() -> evaluation.Evaluation:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scaling, "CALLS", 5)
         return evaluation.evaluate(SMALL)
-
-
-def numbers(data: Any) -> list[float]:
-    """Every number of a JSON document."""
-    if isinstance(data, dict):
-        return [number for value in data.values() for number in numbers(value)]
-    if isinstance(data, list):
-        return [number for value in data for number in numbers(value)]
-    return [data] if isinstance(data, int | float) else []
 
 
 def test_nothing_mismatches(found: evaluation.Evaluation) -> None:
@@ -223,18 +214,29 @@ def test_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.C
     assert printed.err == ""
 
 
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        """It is a terminal."""
+        return True
+
+
 def test_a_terminal_gets_a_table(found: evaluation.Evaluation) -> None:
     """Where `rich` is installed and a terminal is attached, the same rows are drawn as a table."""
     pytest.importorskip("rich")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     stream = Terminal()
     report.show(found, stream=stream)
     assert "lastlook beside the ATR paper" in stream.getvalue()
     assert "seeds: refund 7" in stream.getvalue()
+
+
+def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rich` is optional: without it the plain table is printed."""
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = Terminal()
+    report.show(found, stream=stream)
+    assert stream.getvalue().startswith(report.text(report.rows(found)))
 
 
 @pytest.mark.parametrize(
