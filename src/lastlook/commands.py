@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any, TypeVar
 
-    from lastlook.contract import Contract, Pin
+    from lastlook.contract import Pin
     from lastlook.expressions import Judgement
     from lastlook.plan import Plan
     from lastlook.ports import Append, Attempt, Journal
@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Protocol = Generator["Command", Any, T]
 
-__all__ = ["Apply", "Close", "Command", "Create", "FindRow", "Judge", "Load", "Now", "Observe", "Pause", "Read", "Transit"]
+__all__ = [
+    "Apply",
+    "Close",
+    "Command",
+    "Create",
+    "FindRow",
+    "Judge",
+    "Load",
+    "Now",
+    "Observe",
+    "Pause",
+    "Read",
+    "Transit",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +97,7 @@ class Transit:
 class Apply:
     """Let the effect's target apply an attempt; with a journal, in one transaction with its record."""
 
-    contract: Contract
+    plan: Plan
     attempt: Attempt
     journal: Journal | None
 
@@ -93,8 +106,7 @@ class Apply:
 class Close:
     """Ask the target to close an attempt."""
 
-    contract: Contract
-    intent_id: str
+    plan: Plan
     attempt: int
 
 

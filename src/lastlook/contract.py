@@ -201,9 +201,7 @@ class Contract:
         for premise, _ in self.premises:
             self._refuse_unknown(analyse(premise.condition), surroundings, strict_fields=strict_fields)
         slots = SlotTable()
-        checks = tuple(
-            self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self.premises
-        )
+        checks = tuple(self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self.premises)
         for check in checks:
             self._refuse_unreachable(check, surroundings)
         refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)

@@ -8,7 +8,7 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from lastlook import canonical, protocol
+from lastlook import canonical, lifecycle, protocol
 from lastlook.arguments import Arguments
 from lastlook.canonical import freeze
 from lastlook.contract import Contract
@@ -19,7 +19,7 @@ from lastlook.ports import UTC
 from lastlook.premises import STRICT
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits
-from lastlook.records import Capture
+from lastlook.records import Capture, State
 from lastlook.runtime import Runtime, Tap, drive, drive_async, random_intent_id, refuse_nesting
 from lastlook.transactions import Evidence, Ledger, read_evidence
 from lastlook.verdicts import Intent, Preview, Verdict
@@ -225,7 +225,8 @@ class _GateBase:
 
     def _answered(self, runtime: Runtime, verdict: Verdict[Any]) -> Verdict[Any]:
         """Take an ended intent out of what is pending; a body's own error is raised on."""
-        if verdict.intent is not None and verdict.state is not None and verdict.state.terminal:
+        state = verdict.state
+        if verdict.intent is not None and (state is State.COMMITTED or (state is not None and state.terminal)):
             runtime.forget(verdict.intent.id)
         if verdict.applied is Applied.FAILED and verdict.error is not None:
             raise verdict.error
@@ -388,13 +389,13 @@ class Gate(_GateBase):
             EffectStopped: it ended otherwise before.
         """
         runtime = self._runtime()
-        drive(runtime, protocol.withdraw(runtime.scene, _id(intent)))
+        drive(runtime, lifecycle.withdraw(runtime.scene, _id(intent)))
         runtime.forget(intent.id)
 
     def reconcile(self) -> list[Verdict[Any]]:
         """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
         runtime = self._runtime()
-        found = [drive(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
+        found = [drive(runtime, lifecycle.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
         return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
 
     def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
@@ -404,7 +405,7 @@ class Gate(_GateBase):
             InFlight: nothing is unknown.
         """
         runtime = self._runtime()
-        drive(runtime, protocol.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note))
+        drive(runtime, lifecycle.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note))
         if committed:
             runtime.forget(intent.id)
 
@@ -555,21 +556,21 @@ class AsyncGate(_GateBase):
     async def withdraw(self, intent: Intent[Any], /) -> None:
         """End an open intent, so that it can never be released."""
         runtime = self._runtime()
-        await drive_async(runtime, protocol.withdraw(runtime.scene, _id(intent)))
+        await drive_async(runtime, lifecycle.withdraw(runtime.scene, _id(intent)))
         runtime.forget(intent.id)
 
     async def reconcile(self) -> list[Verdict[Any]]:
         """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
         runtime = self._runtime()
         found = [
-            await drive_async(runtime, protocol.reconcile(runtime.scene, name)) for name in runtime.store.pending()
+            await drive_async(runtime, lifecycle.reconcile(runtime.scene, name)) for name in runtime.store.pending()
         ]
         return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
 
     async def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
         """Say, as a named person, what became of an attempt whose target cannot tell."""
         runtime = self._runtime()
-        asserted = protocol.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note)
+        asserted = lifecycle.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note)
         await drive_async(runtime, asserted)
         if committed:
             runtime.forget(intent.id)

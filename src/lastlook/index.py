@@ -15,6 +15,9 @@ __all__ = ["Change", "Closure", "Index"]
 Node = tuple[str, ...]
 """A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, number) or ("intent", id)."""
 
+CLEAR_AT = 1024
+"""How many ended intents the index may hold before it clears them away."""
+
 
 class Change:
     """A hint that a resource changed: `Change("policies", "refund", "limit")`; without fields, any of it may have.
@@ -79,6 +82,7 @@ class Index:
         self._capture = capture
         self._postings: dict[str, dict[str, list[int]]] = {}
         self._entries: dict[str, _Entry] = {}
+        self._dead: list[IntentRecord] = []
 
     def add(self, record: IntentRecord) -> None:
         """Put a pending intent's reads, decisions and itself into the graph."""
@@ -87,9 +91,14 @@ class Index:
             self._postings.setdefault(read.address.identity, {}).setdefault(record.intent_id, []).append(number)
 
     def remove(self, record: IntentRecord) -> None:
-        """Take an intent out, with all that leads only to it."""
-        self.forget_edges(record)
-        self._entries.pop(record.intent_id, None)
+        """Take an intent out; what leads only to it is cleared away later, many intents at a time."""
+        if self._entries.pop(record.intent_id, None) is not None:
+            self._dead.append(record)
+            if len(self._dead) > max(CLEAR_AT, len(self._entries)):
+                dead, self._dead = self._dead, []
+                for each in dead:
+                    if each.intent_id not in self._entries:
+                        self.forget_edges(each)
 
     def forget_edges(self, record: IntentRecord) -> None:
         """Lose an intent's reads; alone, what a faulty index would do, for tests that hints decide nothing."""
@@ -111,7 +120,9 @@ class Index:
         intents: dict[str, None] = {}
         for identity in change.reached:
             for intent_id, numbers in self._postings.get(identity, {}).items():
-                entry = self._entries[intent_id]
+                entry = self._entries.get(intent_id)
+                if entry is None:
+                    continue
                 reads = entry.record.reads
                 for number in numbers:
                     path = reads[number].path

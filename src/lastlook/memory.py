@@ -39,16 +39,11 @@ _CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks
 
 
 class MemoryPermit:
-    """What an effect's body may do on a `Memory`, for as long as the body runs; its writes land with the check or not at all.
+    """What an effect's body may do on a `Memory`, while the body runs; its writes land with the check, or not at all."""
 
-    Attributes:
-        fresh: the refresh fields as the gate last read them, by their place such as `orders/o-1.customer_name`.
-    """
-
-    __slots__ = ("_attempt", "_memory", "_open", "_silent", "_writes", "fresh")
+    __slots__ = ("_attempt", "_memory", "_open", "_silent", "_writes")
 
     def __init__(self, memory: Memory, attempt: Attempt) -> None:
-        self.fresh = attempt.fresh
         self._memory = memory
         self._attempt = attempt
         self._writes: dict[Address, Mapping[str, Value] | None] = {}
@@ -59,6 +54,11 @@ class MemoryPermit:
     def key(self) -> str:
         """The attempt's idempotency key."""
         return self._attempt.key
+
+    @property
+    def fresh(self) -> Mapping[str, Value]:
+        """The refresh fields as the gate last read them, by their place such as `orders/o-1.customer_name`."""
+        return self._attempt.fresh
 
     def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
         """A row as the effect would leave it, or None if there is none."""
@@ -127,7 +127,7 @@ class Memory:
         self._own_clock = False
         self._unreadable: dict[str, int] = {}
         self._held: dict[Address, int] = {}
-        self._in_body: int | None = None
+        self._in_body = False
         for kind, rows in kinds.items():
             self._add_kind(kind)
             for key, row in rows.items():
@@ -326,13 +326,13 @@ class Memory:
             if refused is not None:
                 return refused
             permit = MemoryPermit(self, attempt)
-            self._in_body = threading.get_ident()
+            self._in_body = True
             try:
                 value = attempt.body(permit)
             except Exception as error:
                 return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
             finally:
-                self._in_body = None
+                self._in_body = False
                 permit._open = False  # noqa: SLF001 - the permit is this module's own
             return self._commit(attempt, permit, value, journal)
 
@@ -370,32 +370,26 @@ class Memory:
         """Why the attempt may not commit as things are: its own row, a held row, moved evidence, a passed deadline."""
         row = self._effects.get(attempt.intent_id)
         if row is not None:
-            if row.committed_at is not None and row.args_digest == attempt.arguments_digest:
-                return ApplyResult(Applied.COMMITTED, value=row.result, stored=row.result, repeated=True)
-            if row.args_digest not in ("", attempt.arguments_digest):
-                message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
-                return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
-            if attempt.number < row.floor:
-                return ApplyResult(Applied.REJECTED, fenced=True, reason="the attempt was closed")
-        for bound in attempt.binding:
-            if bound.address in self._held:
-                return ApplyResult(Applied.BUSY, reason=f"{bound.address} is locked by another session")
-            now = self._cells[bound.address.identity]
-            if now is not bound.observation and now.token != bound.observation.token:
-                return ApplyResult(Applied.REJECTED, reason=f"{bound.address} moved after it was looked at")
-        return self._late(attempt)
-
-    def _late(self, attempt: Attempt) -> ApplyResult | None:
+            refused = _refused_by_row(row, attempt)
+            if refused is not None:
+                return refused
+        cells = self._cells
+        for address, observation in attempt.binding:
+            if self._held and address in self._held:
+                return ApplyResult(Applied.BUSY, reason=f"{address} is locked by another session")
+            now = cells[address.identity]
+            if now is not observation and now.token != observation.token:
+                return ApplyResult(Applied.REJECTED, reason=f"{address} moved after it was looked at")
         if attempt.not_after is not None and self._clock.now() > attempt.not_after:
-            return ApplyResult(Applied.REJECTED, reason="the permission ended before the effect was committed")
+            return _LATE
         return None
 
     def _commit(self, attempt: Attempt, permit: MemoryPermit, value: Any, journal: Journal | None) -> ApplyResult:
         writes, silent = permit._writes, permit._silent  # noqa: SLF001 - the permit is this module's own
         if not writes and not silent:
             message = (
-                f"the body of intent {attempt.intent_id} wrote nothing through its permit, so nothing ties it to the check: "
-                "write through the permit, or call permit.no_write()"
+                f"the body of intent {attempt.intent_id} wrote nothing through its permit, so nothing ties it to the "
+                "check: write through the permit, or call permit.no_write()"
             )
             return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
         try:
@@ -405,29 +399,33 @@ class Memory:
         for address in writes:
             if address in self._held:
                 return ApplyResult(Applied.BUSY, reason=f"{address} is locked by another session")
-        late = self._late(attempt)
-        if late is not None:
-            return late
-        at_us = microseconds(self._clock.now())
+        now = self._clock.now()
+        if attempt.not_after is not None and now > attempt.not_after:
+            return _LATE
+        at_us = microseconds(now)
         if journal is not None:
             appended = journal.store.append(journal.record(stored), at_us)
             if appended.holder is not None:
                 return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder.intent_id)
             if not appended.ok:
-                return ApplyResult(Applied.REJECTED, lost=True, reason=appended.stale)
+                lost = not appended.stale
+                return ApplyResult(Applied.REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
         for address, row in writes.items():
             self._put(address, row)
+        number = attempt.number
         self._effects[attempt.intent_id] = EffectRow(
-            attempt.intent_id, attempt.arguments_digest, attempt.number, attempt.number, stored, at_us
+            attempt.intent_id, attempt.arguments_digest, number, number, stored, at_us
         )
-        return ApplyResult(Applied.COMMITTED, value=value, stored=stored)
+        return ApplyResult(Applied.COMMITTED, value, stored)
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:
-        if self._in_body == threading.get_ident():
-            message = "this write goes round the permit, so nothing ties it to the check: inside an effect's body write through its permit"
-            raise EffectNotBound(message)
         with self._lock:
+            if self._in_body:  # and we hold the lock: this is the body's own thread
+                raise EffectNotBound(
+                    "this write goes round the permit, so nothing ties it to the check: "
+                    "inside an effect's body write through its permit"
+                )
             yield
 
     def _add_kind(self, kind: str) -> None:
@@ -497,6 +495,21 @@ class _Cells(dict[str, Observation]):
         return self._derive(identity)
 
 
+_LATE = ApplyResult(Applied.REJECTED, reason="the permission ended before the effect was committed")
+
+
+def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
+    """What the intent's own row says: committed before, of other arguments, or closed."""
+    if row.committed_at is not None and row.args_digest == attempt.arguments_digest:
+        return ApplyResult(Applied.COMMITTED, row.result, row.result, repeated=True)
+    if row.args_digest not in ("", attempt.arguments_digest):
+        message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
+        return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
+    if attempt.number < row.floor:
+        return ApplyResult(Applied.REJECTED, floor=row.floor, reason="the attempt was closed")
+    return None
+
+
 @contextlib.contextmanager
 def _counted(held: dict[Any, int], key: object) -> Generator[None]:
     held[key] = held.get(key, 0) + 1
@@ -522,4 +535,3 @@ def _public(name: str) -> tuple[str, str]:
 
 def _order(key: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
     return tuple((type(part).__name__, part) for part in key)
-

@@ -93,7 +93,7 @@ class Evaluation:
         for index, result in self.results.items():
             if result is not True:
                 severity = self.program.checks[index].severity
-                worst = severity if severity > worst else worst
+                worst = max(worst, severity)
         return worst
 
     def reached(self) -> list[Address]:
@@ -128,14 +128,14 @@ class _Watch:
 class _Place:
     """A resource to look at: its address, the token it was recorded with, and what is watched in it."""
 
-    __slots__ = ("address", "bindable", "decisive", "token", "watches")
+    __slots__ = ("address", "decisive", "grade", "token", "watches")
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.token: Token | None = None
         self.watches: dict[Path, _Watch] = {}
         self.decisive = False
-        self.bindable = False
+        self.grade = Grade.UNBOUND
 
 
 class Plan:
@@ -152,17 +152,24 @@ class Plan:
         salt: of the record's value digests.
         seen: observations by identity that the record was made from, where they are still at hand.
         capture: how finely a change selects premises.
+
+    Attributes:
+        reader, target, body, one_engine: set by whoever connects the plan to systems: how its evidence is read, what
+            applies its effect, the function that does so under a permit, and whether that shares a transaction with the store.
     """
 
     __slots__ = (
         "_always",
         "_generation",
         "addresses",
+        "body",
+        "bound",
         "capture",
         "contract",
         "intent",
         "keep",
         "observe",
+        "one_engine",
         "places",
         "preview",
         "program",
@@ -171,7 +178,7 @@ class Plan:
         "salt",
         "seen",
         "slot_index",
-        "values",
+        "target",
     )
 
     def __init__(
@@ -192,7 +199,9 @@ class Plan:
         self.intent: Intent[Any] = Intent(record.intent_id, record.effect)
         self.observe = Observe(self)
         self.reader: Any = None
-        self.values: Mapping[str, Any] | None = None
+        self.target: Any = None
+        self.body: Any = None
+        self.one_engine = False
         self._generation = -1
         self._always = 0
         places: dict[str, _Place] = {}
@@ -202,17 +211,19 @@ class Plan:
         surroundings = cast("Surroundings", contract.surroundings)
         for found in self.places:
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
-            found.bindable = surroundings.grade(found.address.kind) is not Grade.UNBOUND
+            found.grade = surroundings.grade(found.address.kind) if found.decisive else Grade.UNBOUND
         self.addresses = tuple(found.address for found in self.places)
+        self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is Grade.BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
         at_hand = {} if record.differences else seen
         self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
         self._rest()
+        _ = self.always
 
     def _rest(self) -> None:
         """Prepare the answer of a look at which nothing differs."""
         self.keep = Look(self, self.seen, ())
-        self.keep.decide()
+        self.keep.judge_tokens()
         self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
 
     def _place_slots(self, places: dict[str, _Place]) -> tuple[int, ...]:
@@ -417,53 +428,88 @@ class Look:
             severity = self._edge_severity(index, watch) if watch.edge else Outcome.KEEP
             if watch.refreshes and severity < Outcome.REFRESH:
                 severity = Outcome.REFRESH
-            worst = severity if severity > worst else worst
+            worst = max(worst, severity)
         self.unbindable = self._find_unbindable()
         self.outcome = Outcome.BLOCK if self.unbindable else worst
+
+    def judge_tokens(self) -> None:
+        """For the look at which nothing differs: whether all that has to be bound carries a token that can be."""
+        surroundings = cast("Surroundings", self.plan.contract.surroundings)
+        bad = {
+            found.address.kind
+            for found, cell in zip(self.plan.places, self.cells, strict=True)
+            if found.grade is not Grade.UNBOUND
+            and cell is not None
+            and not surroundings.can_bind(found.address.kind, cast("Observation", cell).token)
+        }
+        if bad:
+            checks = self.plan.program.checks
+            self.unbindable = tuple(
+                n for n, check in enumerate(checks) if check.binds and not check.analysis.kinds.isdisjoint(bad)
+            )
+            self.outcome = Outcome.BLOCK if self.unbindable else Outcome.KEEP
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
         kind = self.plan.addresses[index].kind
-        critical = cast("Surroundings", contract.surroundings).is_critical(kind, str(watch.path[0]) if watch.path else "")
+        critical = cast("Surroundings", contract.surroundings).is_critical(
+            kind, str(watch.path[0]) if watch.path else ""
+        )
         return Outcome.BLOCK if critical or contract.irreversible else Outcome.REPLAN
 
     def _find_unbindable(self) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
         plan = self.plan
-        surroundings = cast("Surroundings", plan.contract.surroundings)
-        # What did not move was judged when the plan was made.
-        bad = {check for check in plan.keep.unbindable} if self._moved else set[int]()
-        for index in self._moved if self._moved else range(len(self.cells)):
+        bad: list[str] = []
+        for index in self._moved:
             cell, found = self.cells[index], plan.places[index]
             if not found.decisive or not isinstance(cell, Observation):
                 continue
             if (
                 index in self._unfaithful
                 or index in self._contradicting
-                or (found.bindable and not surroundings.can_bind(found.address.kind, cell.token))
+                or (found.grade is not Grade.UNBOUND and not self._can_bind(index, cell.token))
             ):
-                kind = found.address.kind
-                bad.update(
-                    number for number, check in enumerate(plan.program.checks) if check.binds and kind in check.analysis.kinds
-                )
-        return tuple(sorted(bad))
+                bad.append(found.address.kind)
+        if not bad:
+            return plan.keep.unbindable
+        return tuple(
+            number
+            for number, check in enumerate(plan.program.checks)
+            if number in plan.keep.unbindable or (check.binds and not check.analysis.kinds.isdisjoint(bad))
+        )
+
+    def _can_bind(self, index: int, token: Token) -> bool:
+        found, then = self.plan.places[index], self.plan.seen[index]
+        if then is not None and then.token.kind == token.kind and then.token.namespace == token.namespace:
+            return True  # as the one that was judged when the plan was made
+        return cast("Surroundings", self.plan.contract.surroundings).can_bind(found.address.kind, token)
 
     # What is released, and what is told.
 
     def binding(self) -> tuple[Bound, ...]:
-        """The decisive evidence that can be checked, with exactly the observations that were validated."""
-        found = [
+        """B(e): the decisive evidence that the target can check, with exactly the observations that were validated."""
+        addresses, cells = self.plan.addresses, self.cells
+        found = tuple([Bound(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
+        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, Grade.BOUND)
+
+    def owned(self) -> tuple[Bound, ...]:
+        """The decisive evidence that the store owns, and checks in the transaction that opens or commits the attempt."""
+        found = tuple(
             Bound(place_.address, cell)
             for place_, cell in zip(self.plan.places, self.cells, strict=True)
-            if place_.decisive and place_.bindable and isinstance(cell, Observation)
-        ]
-        if self._evaluation is None or not self.plan.program.joins:
-            return tuple(found)
+            if place_.grade is Grade.RECORDED and isinstance(cell, Observation)
+        )
+        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, Grade.RECORDED)
+
+    def _joined(self, found: tuple[Bound, ...], grade: Grade) -> tuple[Bound, ...]:
+        """Together with what was reached by following evidence, in this very look."""
+        evaluation = cast("Evaluation", self._evaluation)
         surroundings = cast("Surroundings", self.plan.contract.surroundings)
         known = {bound.address.identity: bound for bound in found}
-        for address in self._evaluation.reached():
-            cell = self._evaluation.env.observations.get(address.identity)
-            if cell is not None and surroundings.grade(address.kind) is not Grade.UNBOUND:
+        for address in evaluation.reached():
+            cell = evaluation.env.observations.get(address.identity)
+            if cell is not None and surroundings.grade(address.kind) is grade:
                 known[address.identity] = Bound(address, cell)
         return tuple(known.values())
 

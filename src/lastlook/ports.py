@@ -184,9 +184,14 @@ class Attempt:
     arguments_digest: str
     binding: tuple[Bound, ...]
     not_after: dt.datetime | None
-    fresh: Mapping[str, Value]
+    look_fresh: Callable[[], Mapping[str, Value]]
     body: Callable[[Any], Any]
     encode: Callable[[Any], Value]
+
+    @property
+    def fresh(self) -> Mapping[str, Value]:
+        """The refresh fields as the look found them, by place."""
+        return self.look_fresh()
 
     @property
     def key(self) -> str:
@@ -204,7 +209,7 @@ class ApplyResult:
         stored: what was stored of it.
         error: the body's own exception, for FAILED and UNKNOWN.
         reason: which comparison failed, or who holds the lock, for people.
-        fenced: the attempt's number is below the floor: somebody closed it.
+        floor: where somebody closed the attempt: the least number that the target still takes; else 0.
         lost: the journal's compare-and-swap was lost (same engine): reload.
         repeated: the commit is an earlier one.
     """
@@ -214,7 +219,7 @@ class ApplyResult:
     stored: Value = None
     error: BaseException | None = None
     reason: str = ""
-    fenced: bool = False
+    floor: int = 0
     lost: bool = False
     repeated: bool = False
 

@@ -8,13 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
+from lastlook.answers import transition
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Load, Now, Read
-from lastlook.errors import Applied, DeclarationError, EffectStopped, InFlight, KeyReused, Outcome
+from lastlook.errors import Applied, DeclarationError, KeyReused, Outcome
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable
+from lastlook.lifecycle import not_open, withdraw
 from lastlook.plan import Evaluation, findings_of
-from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release, transition, withdraw
+from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release
 from lastlook.records import (
     Address,
     Decision,
@@ -218,11 +220,7 @@ def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Ap
         if ended is not AGAIN:
             break
     if isinstance(ended, Verdict):
-        if old.row.state is State.ATTEMPT:
-            message = f"intent {old_id} has an open attempt, so it cannot be superseded: {ended.model_text()}"
-            raise InFlight(message)
-        message = f"intent {old_id} is {old.row.state.name.lower()} already and cannot be superseded"
-        raise EffectStopped(ended, message)
+        raise not_open(old.row.state, ended, old_id, "superseded")
     if old.row.lane != record.lane:
         message = f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
         raise DeclarationError(message)
@@ -266,7 +264,7 @@ def _refuse_untrue(scene: Scene, draft: Draft, evaluation: Evaluation) -> None:
     untrue = tuple(
         evaluation.program.checks[number].label for number, result in evaluation.results.items() if result is not True
     )
-    emit(scene, ProposalRefused(draft.contract.name, outcome, untrue))
+    emit(scene, ProposalRefused, draft.contract.name, outcome, untrue)
     raise _stop(draft, outcome, _ProposalView(draft, evaluation), "already so when proposed: nothing was stored")
 
 

@@ -10,8 +10,20 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lastlook.answers import (
+    SCHEMA,
+    after,
+    answer,
+    committed,
+    explained,
+    lane_held,
+    last_verdict,
+    last_word,
+    recorded,
+    transition,
+)
 from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
-from lastlook.errors import Applied, CanonicalError, EffectStopped, InFlight, Outcome, UnknownIntent
+from lastlook.errors import Applied, CanonicalError, Outcome, UnknownIntent
 from lastlook.events import (
     ApplyAnswered,
     AttemptClosed,
@@ -23,34 +35,35 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.plan import MAX_WAVES, Evaluation, Look
-from lastlook.ports import Append, Attempt, Journal, Stored
+from lastlook.ports import Append, Attempt, Journal
 from lastlook.records import State, microseconds, place
-from lastlook.verdicts import NOTHING_SEEN, Intent, Preview, RecordedView, Verdict
+from lastlook.verdicts import NOTHING_SEEN, Intent, Preview, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.plan import Plan
-    from lastlook.ports import ApplyResult, Bound, Store
+    from lastlook.ports import ApplyResult, Store, Stored
     from lastlook.records import Address, EffectRow
 
 __all__ = [
+    "AGAIN",
     "Limits",
     "Scene",
-    "assert_outcome",
+    "adopt",
+    "emit",
+    "ended_already",
+    "finish",
     "hinted",
+    "load",
     "look_at",
     "preview",
-    "reconcile",
     "release",
     "settle",
-    "withdraw",
 ]
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +90,6 @@ class Scene:
     Attributes:
         owner: names this gate in the attempts that it opens.
         plan: compiles a stored intent, or finds the compiled one; raises CanonicalError where the contract drifted.
-        body: the function that runs an attempt's effect, given the plan and the permit.
-        one_engine: whether the plan's target and the store share a transaction.
         remember: takes a newly stored intent among the pending ones.
         active: the intents with an attempt that this gate is making now.
         emit: told what happens, if anybody listens.
@@ -87,12 +98,14 @@ class Scene:
     owner: str
     store: Store
     plan: Callable[[Stored], Plan]
-    body: Callable[[Plan], Callable[[Any], Any]]
-    one_engine: Callable[[Plan], bool]
     remember: Callable[[Any], None]
     limits: Limits = field(default_factory=Limits)
     active: set[str] = field(default_factory=set[str])
     emit: Callable[[Event], None] | None = None
+
+
+AGAIN = object()
+"""Load the intent again: it moved."""
 
 
 # The last look and the effect, one step.
@@ -107,12 +120,13 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
     rejected: Verdict[Any] | None = None
     rejections = 0
     while True:
-        stored = yield from load(intent_id)
-        ended = yield from ended_already(scene, stored)
-        if ended is AGAIN:
-            continue
-        if isinstance(ended, Verdict):
-            return ended
+        stored = (yield Load(intent_id)) or _unknown(intent_id)
+        if stored.row.state is not State.OPEN or stored.row.expires_us is not None:
+            ended = yield from ended_already(scene, stored)
+            if ended is AGAIN:
+                continue
+            if ended is not None:
+                return ended  # type: ignore[no-any-return]  # a verdict
         if rejected is not None and rejections > scene.limits.revalidations:
             return rejected
         try:
@@ -120,14 +134,14 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         except CanonicalError as drift:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
-            cells = yield plan.observe
-            row = yield FindRow(plan)
+            look = yield from look_at(scene, plan, (yield plan.observe))
+            # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
+            row = None if plan.one_engine and look.outcome.permits else (yield FindRow(plan))
             if row is not None and row.committed_at is not None:
-                yield from _adopt(scene, stored, row)
+                yield from adopt(scene, stored, row)
                 continue
-            look = yield from look_at(scene, plan, cells)
             if look.outcome.permits:
-                verdict = yield from _attempt(scene, stored, plan, look, row)
+                verdict = yield from _attempt(scene, stored, look, row)
             else:
                 verdict = yield from _refuse(scene, stored, look, Applied.NOT_ATTEMPTED)
         if verdict is None:
@@ -140,9 +154,9 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
 
 def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     """What `release` would decide now, and nothing done about it."""
-    stored = yield from load(intent_id)
+    stored = (yield Load(intent_id)) or _unknown(intent_id)
     if stored.row.state is not State.OPEN and stored.row.state.terminal:
-        verdict = _recorded(scene, stored)
+        verdict = recorded(stored, scene.plan)
         return Preview(verdict.outcome, stored.record.effect, verdict.intent, verdict.view)
     plan = scene.plan(stored)
     look = yield from look_at(scene, plan, (yield plan.observe), trigger="PREVIEW")
@@ -200,25 +214,26 @@ def finish(evaluation: Evaluation) -> Protocol[None]:
 # Before the look.
 
 
-AGAIN = object()
-"""Load the intent again: it moved."""
-
-
 def load(intent_id: str) -> Protocol[Stored]:
-    stored = yield Load(intent_id)
-    if stored is None:
-        message = (
-            f"no intent {intent_id!r} in this gate's store: it was proposed at another gate, or the store is not kept"
-        )
-        raise UnknownIntent(message)
-    return stored
+    """The stored intent.
+
+    Raises:
+        UnknownIntent: there is none of that id in this store.
+    """
+    return (yield Load(intent_id)) or _unknown(intent_id)
+
+
+def _unknown(intent_id: str) -> Stored:
+    raise UnknownIntent(
+        f"no intent {intent_id!r} in this gate's store: it was proposed at another gate, or the store is not kept"
+    )
 
 
 def ended_already(scene: Scene, stored: Stored) -> Protocol[Any]:
-    """Row 15, 4/9 and 13: a terminal intent's record, an open attempt's resolution, an expiry; None if it is open."""
+    """A terminal intent's record, an open attempt's resolution, an expiry (rows 15, 4/9, 13); None if it is open."""
     row = stored.row
     if row.state.terminal:
-        return _recorded(scene, stored)
+        return recorded(stored, scene.plan)
     if row.state is State.ATTEMPT:
         return (yield from settle(scene, stored))
     if row.expires_us is not None and microseconds((yield Now())) >= row.expires_us:
@@ -228,54 +243,48 @@ def ended_already(scene: Scene, stored: Stored) -> Protocol[Any]:
 
 
 def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
-    """Resolve an open attempt: close it at the target first, then journal what the target said.
+    """Resolve an open attempt: close it at the target first, then journal what the target said (rows 4 and 9).
 
     A live attempt of another gate, or of another thread of this one, is left alone until its deadline.
 
     Returns:
-        A verdict of IN_PROGRESS or UNKNOWN, or a mark to load again.
+        A verdict of IN_PROGRESS or UNKNOWN, or AGAIN.
     """
     row, record = stored.row, stored.record
-    mine = row.owner == scene.owner and record.intent_id not in scene.active
+    dead = row.owner == scene.owner and record.intent_id not in scene.active
     now = yield Now()
-    if not mine and row.deadline_us is not None and microseconds(now) < row.deadline_us:
-        return _verdict(stored, Applied.IN_PROGRESS, reason="another attempt on this intent is open")
-    plan = scene.plan(stored)
-    answer = yield Close(plan.contract, record.intent_id, row.attempt)
-    emit(scene, AttemptClosed(record.intent_id, row.attempt, answer.status))
-    if answer.status is Applied.COMMITTED:
-        body = _last(stored) | {"applied": "COMMITTED", "result": answer.stored, "recovered": True}
+    if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
+        return last_verdict(stored, Applied.IN_PROGRESS, reason="another attempt on this intent is open")
+    closed = yield Close(scene.plan(stored), row.attempt)
+    emit(scene, AttemptClosed, record.intent_id, row.attempt, closed.status)
+    if closed.status is Applied.COMMITTED:
+        body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
         yield Transit(transition(stored, "COMMITTED", State.COMMITTED, body))
-    elif answer.status is Applied.NOT_ATTEMPTED:
+    elif closed.status is Applied.NOT_ATTEMPTED:
         yield Transit(transition(stored, "CLOSED", State.OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
     else:
-        reason = answer.reason or "the target cannot say what became of the attempt"
-        return _verdict(stored, Applied.UNKNOWN, reason=reason)
+        reason = closed.reason or "the target cannot say what became of the attempt"
+        return last_verdict(stored, Applied.UNKNOWN, reason=reason)
     return AGAIN
 
 
-def _adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
+def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
     """The target has a commit that this store does not know of: the store was restored from an older state."""
     body = {"schema": SCHEMA, "outcome": "KEEP", "applied": "COMMITTED", "result": row.result, "recovered": True}
     append = transition(stored, "COMMITTED", State.COMMITTED, body, attempt=row.attempt or stored.row.attempt)
     if (yield Transit(append)).ok:
-        emit(scene, StateChanged(stored.record.intent_id, "COMMITTED", State.COMMITTED))
+        emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", State.COMMITTED)
 
 
 def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
     """Stored arguments do not fit today's signature: the intent has to be planned anew."""
-    body = {"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "reason": why}
+    body: dict[str, Value] = {"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "reason": why}
     if not (yield Transit(transition(stored, "VERDICT", State.OPEN, body))).ok:
         return None
-    intent: Intent[Any] = Intent(stored.record.intent_id, stored.record.effect)
+    record = stored.record
+    intent: Intent[Any] = Intent(record.intent_id, record.effect)
     return Verdict(
-        Outcome.REPLAN,
-        Applied.NOT_ATTEMPTED,
-        stored.record.effect,
-        intent,
-        NOTHING_SEEN,
-        state=State.OPEN,
-        reason=why,
+        Outcome.REPLAN, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=State.OPEN, reason=why
     )
 
 
@@ -285,48 +294,47 @@ def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
 def _refuse(
     scene: Scene, stored: Stored, look: Look, applied: Applied, reason: str = ""
 ) -> Protocol[Verdict[Any] | None]:
-    """Row 2: journal why nothing was released; None if somebody else moved the intent meanwhile."""
-    append = transition(stored, "VERDICT", State.OPEN, lambda: _explained(look, applied, reason=reason))
+    """Journal why nothing was released (row 2); None if somebody else moved the intent meanwhile."""
+    append = transition(stored, "VERDICT", State.OPEN, lambda: explained(look, applied, reason=reason))
     if not (yield Transit(append)).ok:
         return None
-    emit(scene, StateChanged(stored.record.intent_id, "VERDICT", State.OPEN))
-    return _answer(stored, look, applied, State.OPEN, reason=reason)
+    emit(scene, StateChanged, stored.record.intent_id, "VERDICT", State.OPEN)
+    return answer(stored, look, applied, State.OPEN, reason=reason)
 
 
-def _attempt(
-    scene: Scene, stored: Stored, plan: Plan, look: Look, row: EffectRow | None
-) -> Protocol[Verdict[Any] | None]:
+def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) -> Protocol[Verdict[Any] | None]:
     """Lines 16-22: open an attempt, let the target apply it, and journal what it answered."""
-    record = stored.record
-    number = max(stored.row.attempt, (row.floor if row is not None else 0) - 1) + 1
+    plan, record = look.plan, stored.record
+    number = stored.row.attempt + 1
+    if row is not None and row.floor > number:
+        number = row.floor
     attempt = Attempt(
         intent_id=record.intent_id,
         number=number,
         arguments_digest=record.arguments_digest,
-        binding=_bound(plan, look),
-        not_after=look.valid_until(),
-        fresh=look.fresh(),
-        body=scene.body(plan),
+        binding=look.binding(),
+        not_after=look.valid_until() if plan.program.volatile else None,
+        look_fresh=look.fresh,
+        body=plan.body,
         encode=plan.contract.arguments.store_result,
     )
-    if scene.one_engine(plan):
-        checks = _owned(scene, look)
-        journal = Journal(scene.store, lambda result: _committed(stored, look, attempt, result, checks))
+    if plan.one_engine:
+        checks = look.owned() if scene.store.evidence is not None else ()
+        journal = Journal(scene.store, lambda result: committed(stored, look, attempt, result, checks))
         return (yield from _apply(scene, stored, look, attempt, journal))
     opened = yield from _open(scene, stored, look, attempt)
     if not isinstance(opened, Append):
         return opened
     scene.active.add(record.intent_id)
     try:
-        return (yield from _apply(scene, _after(stored, opened), look, attempt, None))
+        return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
         scene.active.discard(record.intent_id)
 
 
 def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Any]:
-    """Row 3: ATTEMPT is durable before anything is sent; BLOCK and ATTEMPT exclude each other by the store's own swap."""
-    now = yield Now()
-    deadline = now + dt.timedelta(seconds=scene.limits.attempt)
+    """ATTEMPT is durable before anything is sent (row 3); BLOCK and ATTEMPT exclude each other by the store's swap."""
+    deadline = (yield Now()) + dt.timedelta(seconds=scene.limits.attempt)
     if attempt.not_after is not None:
         deadline = min(deadline, attempt.not_after)
     append = Append(
@@ -335,19 +343,19 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         kind="ATTEMPT",
         state=State.ATTEMPT,
         attempt=attempt.number,
-        body=lambda: _explained(look, Applied.IN_PROGRESS, attempt=attempt),
+        body=lambda: explained(look, Applied.IN_PROGRESS, attempt=attempt),
         owner=scene.owner,
         deadline_us=microseconds(deadline),
-        checks=_owned(scene, look),
+        checks=look.owned(),
     )
     appended = yield Transit(append)
     if appended.holder is not None:
-        return _lane_held(stored, look, appended.holder.intent_id)
+        return lane_held(stored, look, appended.holder.intent_id)
     if appended.stale:
         return (yield from _refuse(scene, stored, look, Applied.REJECTED, f"{appended.stale} moved"))
     if not appended.ok:
         return None
-    emit(scene, AttemptOpened(attempt.intent_id, attempt.number))
+    emit(scene, AttemptOpened, attempt.intent_id, attempt.number)
     return append
 
 
@@ -355,290 +363,101 @@ def _apply(
     scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None
 ) -> Protocol[Verdict[Any] | None]:
     """The conditional apply (line 18), tried again in place while the target is busy, then its answer journaled."""
-    answer = yield Apply(look.plan.contract, attempt, journal)
-    waited, pause = 0.0, scene.limits.pause
-    while answer.status is Applied.BUSY and waited < scene.limits.patience:
-        yield Pause(pause)
-        waited += pause
-        pause = min(2 * pause, scene.limits.patience - waited) or scene.limits.pause
-        answer = yield Apply(look.plan.contract, attempt, journal)
-    emit(scene, ApplyAnswered(attempt.intent_id, attempt.number, answer.status))
-    if answer.status is Applied.COMMITTED:
-        return (yield from _record_commit(scene, stored, look, attempt, answer, journal))
-    if answer.status is Applied.UNKNOWN:
-        return (yield from _resolve_unknown(scene, stored, look, attempt, answer))
-    if answer.lost:
+    said = yield Apply(look.plan, attempt, journal)
+    if said.status is Applied.BUSY:
+        said = yield from _patiently(scene, look, attempt, journal, said)
+    emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
+    if said.status is Applied.COMMITTED:
+        if journal is None or said.repeated:
+            return (yield from _record_commit(scene, stored, look, attempt, said))
+        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", State.COMMITTED)
+        return answer(stored, look, Applied.COMMITTED, State.COMMITTED, result=said.value)
+    if said.status is Applied.UNKNOWN:
+        return (yield from _resolve_unknown(scene, stored, look, attempt, said))
+    if said.lost:
         return None
-    if answer.status is Applied.IN_PROGRESS:
-        return _lane_held(stored, look, answer.reason)
-    kind = "FENCED" if answer.fenced else "VERDICT" if journal is not None else answer.status.name
+    if said.status is Applied.IN_PROGRESS:
+        return lane_held(stored, look, said.reason)
+    # A fence tells of attempts that this store has forgotten: count on from there.
+    number = max(attempt.number, said.floor - 1)
+    kind = "FENCED" if said.floor else "VERDICT" if journal is not None else said.status.name
     append = transition(
         stored,
         kind,
         State.OPEN,
-        lambda: _explained(look, answer.status, attempt=attempt, reason=answer.reason),
-        attempt=attempt.number,
+        lambda: explained(look, said.status, attempt=attempt, reason=said.reason),
+        attempt=number,
     )
     if not (yield Transit(append)).ok:
         return None
-    return _answer(stored, look, answer.status, State.OPEN, reason=answer.reason, error=answer.error)
+    return answer(stored, look, said.status, State.OPEN, reason=said.reason, error=said.error)
+
+
+def _patiently(
+    scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: ApplyResult
+) -> Protocol[ApplyResult]:
+    """Try a busy target again in place, with longer and longer pauses, for as long as the patience lasts (row 7)."""
+    waited, pause = 0.0, scene.limits.pause
+    while said.status is Applied.BUSY and waited < scene.limits.patience:
+        yield Pause(pause)
+        waited += pause
+        pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
+        said = yield Apply(look.plan, attempt, journal)
+    return said
 
 
 def _record_commit(
-    scene: Scene, stored: Stored, look: Look, attempt: Attempt, answer: ApplyResult, journal: Journal | None
+    scene: Scene, stored: Stored, look: Look, attempt: Attempt, said: ApplyResult
 ) -> Protocol[Verdict[Any] | None]:
-    """Row 4: once the target has said so, COMMITTED is the truth, even where it cannot be journaled yet."""
-    result, error = answer.value, None
-    if answer.repeated:
-        result = look.plan.contract.arguments.restore_result(answer.stored)
-    if journal is None or answer.repeated:
-        try:
-            appended = yield Transit(_committed(stored, look, attempt, answer.stored))
-        except Exception as failure:  # noqa: BLE001 - the effect is committed; a later gate journals it by closing
-            error = failure
-        else:
-            if not appended.ok:
-                return None
-    emit(scene, StateChanged(attempt.intent_id, "COMMITTED", State.COMMITTED))
-    state = State.COMMITTED if error is None else State.ATTEMPT
-    return _answer(stored, look, Applied.COMMITTED, state, result=result, error=error)
+    """Once the target has said so, COMMITTED is the truth, even where it cannot be journaled yet (row 4)."""
+    result, error = said.value, None
+    if said.repeated:
+        result = look.plan.contract.arguments.restore_result(said.stored)
+    try:
+        appended = yield Transit(committed(stored, look, attempt, said.stored))
+    except Exception as failure:  # noqa: BLE001 - the effect is committed; a later gate journals it by closing
+        error = failure
+    else:
+        if not appended.ok:
+            return None
+        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", State.COMMITTED)
+    state = State.COMMITTED if error is None else stored.row.state
+    return answer(stored, look, Applied.COMMITTED, state, result=result, error=error)
 
 
-def _resolve_unknown(scene: Scene, stored: Stored, look: Look, answer: ApplyResult) -> Protocol[Verdict[Any] | None]:
-    """Row 8: no answer. Close at the target before anything else; what it cannot tell stays unknown."""
-    closed = yield Close(look.plan.contract, attempt.intent_id, attempt.number)
-    emit(scene, AttemptClosed(attempt.intent_id, attempt.number, closed.status))
+def _resolve_unknown(
+    scene: Scene, stored: Stored, look: Look, attempt: Attempt, said: ApplyResult
+) -> Protocol[Verdict[Any] | None]:
+    """No answer (row 8): close at the target before anything else; what it cannot tell stays unknown."""
+    closed = yield Close(look.plan, attempt.number)
+    emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
     if closed.status is Applied.COMMITTED:
-        yield Transit(_committed(stored, look, attempt, closed.stored))
+        yield Transit(committed(stored, look, attempt, closed.stored))
         return None
     if closed.status is Applied.NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
         body: dict[str, Value] = {"schema": SCHEMA, "attempt": attempt.number, "reason": reason}
         if not (yield Transit(transition(stored, "CLOSED", State.OPEN, body, attempt=attempt.number))).ok:
             return None
-        return _answer(stored, look, Applied.REJECTED, State.OPEN, reason=reason, error=answer.error)
-    reason = answer.reason or "no answer came"
-    return _answer(stored, look, Applied.UNKNOWN, State.ATTEMPT, reason=reason, error=answer.error)
+        return answer(stored, look, Applied.REJECTED, State.OPEN, reason=reason, error=said.error)
+    reason = said.reason or "no answer came"
+    return answer(stored, look, Applied.UNKNOWN, State.ATTEMPT, reason=reason, error=said.error)
 
 
-# What else is done with an intent.
+# Telling.
 
 
-def withdraw(scene: Scene, intent_id: str) -> Protocol[None]:
-    """Row 12: only from OPEN; an overdue attempt is closed first.
-
-    Raises:
-        InFlight: an attempt is open, or unknown.
-        EffectStopped: it has ended otherwise already; withdrawing twice is no error.
-    """
-    while True:
-        stored = yield from load(intent_id)
-        if stored.row.state is State.WITHDRAWN:
-            return
-        ended = yield from ended_already(scene, stored)
-        if ended is AGAIN:
-            continue
-        if isinstance(ended, Verdict):
-            if stored.row.state is State.ATTEMPT:
-                message = f"intent {intent_id} has an open attempt, so it cannot be withdrawn: {ended.model_text()}"
-                raise InFlight(message)
-            message = f"intent {intent_id} is {stored.row.state.name.lower()} already and cannot be withdrawn"
-            raise EffectStopped(ended, message)
-        if (yield Transit(transition(stored, "WITHDRAWN", State.WITHDRAWN, {"schema": SCHEMA}))).ok:
-            emit(scene, StateChanged(intent_id, "WITHDRAWN", State.WITHDRAWN))
-            return
-
-
-def reconcile(scene: Scene, intent_id: str) -> Protocol[Verdict[Any] | None]:
-    """Resolve an open attempt, and take over a commit that only the target knows of; None if there was nothing to do.
-
-    Raises:
-        UnknownIntent: no such intent.
-    """
-    stored = yield from load(intent_id)
-    if stored.row.state.terminal:
-        return None
-    if stored.row.state is State.ATTEMPT:
-        answer = yield from settle(scene, stored)
-        if isinstance(answer, Verdict):
-            return answer
-        after = yield from load(intent_id)
-        return _recorded(scene, after) if after.row.state.terminal else _verdict(after, Applied.NOT_ATTEMPTED)
-    row = yield FindRow(scene.plan(stored))
-    if row is None or row.committed_at is None:
-        return None
-    yield from _adopt(scene, stored, row)
-    return _recorded(scene, (yield from load(intent_id)))
-
-
-def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, note: str) -> Protocol[None]:
-    """Row 11: a person says what became of an attempt whose target cannot; recorded as asserted, not as proved.
-
-    Raises:
-        InFlight: there is no open attempt, or the target can close it itself.
-    """
-    stored = yield from load(intent_id)
-    if stored.row.state is not State.ATTEMPT:
-        message = (
-            f"intent {intent_id} is {stored.row.state.name.lower()}: only an open attempt's outcome can be asserted"
-        )
-        raise InFlight(message)
-    answer = yield from settle(scene, stored)
-    if not isinstance(answer, Verdict) or answer.applied is not Applied.UNKNOWN:
-        message = f"the outcome of intent {intent_id} needs no assertion: call gate(intent), which asks the target"
-        raise InFlight(message)
-    body: dict[str, Value] = {"schema": SCHEMA, "committed": committed, "by": by, "note": note}
-    if committed:
-        body = _last(stored) | body | {"applied": "COMMITTED", "result": None}
-    state = State.COMMITTED if committed else State.OPEN
-    if not (yield Transit(transition(stored, "ASSERTED", state, body))).ok:
-        message = f"intent {intent_id} moved while its outcome was being asserted: look at it again"
-        raise InFlight(message)
-    emit(scene, StateChanged(intent_id, "ASSERTED", state))
-
-
-# Records and answers.
-
-
-def transition(
-    stored: Stored,
-    kind: str,
-    state: State,
-    body: Mapping[str, Value] | Callable[[], Mapping[str, Value]],
-    *,
-    attempt: int | None = None,
-) -> Append:
-    make = body if callable(body) else lambda: body
-    number = stored.row.attempt if attempt is None else attempt
-    return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make)
-
-
-def _committed(
-    stored: Stored, look: Look, attempt: Attempt, result: Value, checks: tuple[Bound, ...] = ()
-) -> Append:
-    append = transition(
-        stored,
-        "COMMITTED",
-        State.COMMITTED,
-        lambda: _explained(look, Applied.COMMITTED, attempt=attempt) | {"result": result},
-        attempt=attempt.number,
-    )
-    append.checks = checks
-    return append
-
-
-def _bound(plan: Plan, look: Look) -> tuple[Bound, ...]:
-    """B(e): what the target is to find as it was looked at; evidence of the store's own is checked by the store."""
-    binding = look.binding()
-    target = plan.contract.surroundings.target if plan.contract.surroundings is not None else None
-    if target is None:
-        return ()
-    return tuple(bound for bound in binding if target.can_check(bound.address.kind))
-
-
-def _owned(scene: Scene, look: Look) -> tuple[Bound, ...]:
-    """The evidence that the store owns, for the transaction that opens or commits the attempt."""
-    owned = scene.store.evidence
-    if owned is None:
-        return ()
-    return tuple(bound for bound in look.binding() if bound.address.kind in owned.kinds)
-
-
-def _after(stored: Stored, append: Append) -> Stored:
-    """The intent as the accepted transition left it."""
-    moved = stored.row._replace(
-        state=append.state,
-        seq=stored.row.seq + 1,
-        attempt=append.attempt,
-        owner=append.owner,
-        deadline_us=append.deadline_us,
-    )
-    return Stored(stored.record, moved, append.body)
-
-
-def _explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, reason: str = "") -> dict[str, Value]:
-    """The explanation of one validation and of what came of it (line 23)."""
-    body: dict[str, Value] = {"schema": SCHEMA, "trigger": "PRE_EFFECT", **look.body(), "applied": applied.name}
-    if reason:
-        body["reason"] = reason
-    if attempt is not None:
-        body |= {
-            "attempt": attempt.number,
-            "key": attempt.key,
-            "refresh": dict(attempt.fresh),
-            "not_after_us": None if attempt.not_after is None else microseconds(attempt.not_after),
-        }
-    return body
-
-
-def _last(stored: Stored) -> dict[str, Value]:
-    return dict(stored.last()) if stored.last is not None else {"schema": SCHEMA}
-
-
-def _answer(
-    stored: Stored,
-    look: Look,
-    applied: Applied,
-    state: State,
-    *,
-    result: Any = None,
-    reason: str = "",
-    error: BaseException | None = None,
-) -> Verdict[Any]:
-    record = stored.record
-    return Verdict(
-        look.outcome,
-        applied,
-        record.effect,
-        Intent(record.intent_id, record.effect),
-        look,
-        state=state,
-        result=result,
-        reason=reason,
-        error=error,
-    )
-
-
-def _lane_held(stored: Stored, look: Look, holder: str) -> Verdict[Any]:
-    reason = f"intent {holder} has an open attempt on the same target, not yet resolved"
-    return _answer(stored, look, Applied.IN_PROGRESS, State.OPEN, reason=reason)
-
-
-def _verdict(stored: Stored, applied: Applied, *, reason: str = "") -> Verdict[Any]:
-    """A verdict without a look of its own: the last recorded one stands."""
-    body = _last(stored)
-    outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    record = stored.record
-    intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    return Verdict(outcome, applied, record.effect, intent, RecordedView(body), state=stored.row.state, reason=reason)
-
-
-def _recorded(scene: Scene, stored: Stored) -> Verdict[Any]:
-    """Row 15: a terminal intent answers with its record; no reads, no apply, no validators."""
-    record, state = stored.record, stored.row.state
-    body = _last(stored)
-    intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    if state is not State.COMMITTED:
-        return Verdict(Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state)
-    try:
-        result = scene.plan(stored).contract.arguments.restore_result(body.get("result"))
-    except (CanonicalError, LookupError):
-        result = body.get("result")
-    outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    return Verdict(outcome, Applied.COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
-
-
-def _tell(emit: Callable[[Event], None], plan: Plan, look: Look, trigger: str) -> None:
+def _tell(tell: Callable[[Event], None], plan: Plan, look: Look, trigger: str) -> None:
     intent_id = plan.record.intent_id
-    emit(LookTaken(intent_id, tuple(str(address) for address in plan.addresses)))
+    tell(LookTaken(intent_id, tuple(str(address) for address in plan.addresses)))
     for index, watch in look.differing:
-        emit(ReadChanged(intent_id, place(plan.addresses[index], watch.path)))
+        tell(ReadChanged(intent_id, place(plan.addresses[index], watch.path)))
     for number, result in look.results.items():
-        emit(PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None))
-    emit(OutcomeDecided(intent_id, look.outcome, trigger))  # type: ignore[arg-type]  # callers pass the literals
+        tell(PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None))
+    tell(OutcomeDecided(intent_id, look.outcome, trigger))  # type: ignore[arg-type]  # callers pass the literals
 
 
-def emit(scene: Scene, event: Event) -> None:
+def emit(scene: Scene, make: Callable[..., Event], *parts: Any) -> None:
+    """Tell whoever listens; an event is made only then."""
     if scene.emit is not None:
-        scene.emit(event)
-
+        scene.emit(make(*parts))

@@ -135,8 +135,6 @@ class Runtime:
             owner=secrets.token_hex(8),
             store=self.store,
             plan=self.plan,
-            body=self._body,
-            one_engine=self._one_engine,
             remember=self.remember,
             limits=limits,
         )
@@ -187,29 +185,31 @@ class Runtime:
             raise DeclarationError(message)
         return cast("Target", system)
 
-    def _one_engine(self, plan: Plan) -> bool:
-        return self._targets[plan.record.effect].shares_engine(self.store)
-
     def _body(self, plan: Plan) -> Callable[[Any], Any]:
         declared = self._effects[plan.record.effect]
         arguments = declared.contract.arguments
-        values = plan.values if plan.values is not None else arguments.thaw(plan.record.arguments)
+        stored = plan.record.arguments
+        fixed = arguments.thaw(stored) if all(type(value) in IMMUTABLE for value in stored.values()) else None
 
-        async def run_async(permit: Any) -> Any:
-            token = _IN_BODY.set(declared.name)
-            try:
-                return await arguments.call(declared.function, permit, values)
-            finally:
-                _IN_BODY.reset(token)
+        if self._asynchronous:
+
+            async def run_async(permit: Any) -> Any:
+                token = _IN_BODY.set(declared.name)
+                try:
+                    return await arguments.call(declared.function, permit, fixed or arguments.thaw(stored))
+                finally:
+                    _IN_BODY.reset(token)
+
+            return run_async
 
         def run(permit: Any) -> Any:
             token = _IN_BODY.set(declared.name)
             try:
-                return arguments.call(declared.function, permit, values)
+                return arguments.call(declared.function, permit, fixed or arguments.thaw(stored))
             finally:
                 _IN_BODY.reset(token)
 
-        return run_async if self._asynchronous else run
+        return run
 
     # Intents.
 
@@ -218,7 +218,8 @@ class Runtime:
         record = proposed.record
         with self._lock:
             contract = self.contracts[record.effect]
-            self.plans[record.intent_id] = self._compile(record, contract, proposed.seen, contract.program)
+            plan = self._compile(record, contract, proposed.seen, contract.program)
+            self.plans[record.intent_id] = plan
             self.index.add(record)
 
     def plan(self, stored: Stored) -> Plan:
@@ -253,8 +254,10 @@ class Runtime:
 
     def _compile(self, record: Any, contract: Contract, seen: Mapping[str, Any], program: Any) -> Plan:
         plan = Plan(record, program, contract, salt=self.store.salt, seen=seen, capture=self._capture)
-        if all(type(value) in IMMUTABLE for value in record.arguments.values()):
-            plan.values = contract.arguments.thaw(record.arguments)  # every attempt's body may have the same ones
+        plan.reader = self._reader(plan.addresses)
+        plan.target = self._targets[record.effect]
+        plan.one_engine = plan.target.shares_engine(self.store)
+        plan.body = self._body(plan)
         return plan
 
     def forget(self, intent_id: str) -> None:
@@ -270,16 +273,10 @@ class Runtime:
         return self.store.load(command.intent_id)
 
     def _observe(self, command: Observe) -> Any:
-        plan = command.plan
-        return (plan.reader or self._compile_reader(plan))()
-
-    def _compile_reader(self, plan: Plan) -> Callable[[], Any]:
-        plan.reader = self._reader(plan.addresses)
-        return cast("Callable[[], Any]", plan.reader)
+        return command.plan.reader()
 
     def _find_row(self, command: FindRow) -> Any:
-        record = command.plan.record
-        return self._targets[record.effect].effect_row(record.intent_id)
+        return command.plan.target.effect_row(command.plan.record.intent_id)
 
     def _read(self, command: Read) -> Any:
         return self._reader(command.addresses)()
@@ -294,14 +291,14 @@ class Runtime:
         return self.store.append(command.append, microseconds(self.clock.now()))
 
     def _apply(self, command: Apply) -> Any:
-        return self._targets[command.contract.name].apply(command.attempt, command.journal)
+        return command.plan.target.apply(command.attempt, command.journal)
 
     def _apply_async(self, command: Apply) -> Any:
-        target: Any = self._targets[command.contract.name]
+        target = command.plan.target
         return getattr(target, "apply_async", target.apply)(command.attempt, command.journal)
 
     def _close(self, command: Close) -> Any:
-        return self._targets[command.contract.name].close(command.intent_id, command.attempt)
+        return command.plan.target.close(command.plan.record.intent_id, command.attempt)
 
     def _pause(self, command: Pause) -> None:
         sleep: Callable[[float], None] = getattr(self.clock, "sleep", time.sleep)

@@ -107,26 +107,30 @@ class MemoryStore:
             if chain is None or chain.row.seq != append.seq:
                 return Appended(ok=False)
             row = chain.row
-            holder = self._lanes.get(row.lane)
-            takes_lane = append.state is State.ATTEMPT or (append.state is State.COMMITTED and row.state is State.OPEN)
-            if takes_lane and holder is not None and holder != append.intent_id:
+            holder = self._lanes.get(row.lane) if self._lanes else None
+            if holder is not None and holder != row.intent_id and _takes_lane(row, append):
                 return Appended(ok=False, holder=self._chains[holder].row)
-            stale = _stale(self.evidence, append.checks)
-            if stale:
-                return Appended(ok=False, stale=stale)
-            moved = row._replace(
-                state=append.state,
-                seq=row.seq + 1,
-                attempt=append.attempt,
-                owner=append.owner,
-                deadline_us=append.deadline_us,
+            if append.checks:
+                stale = _stale(self.evidence, append.checks)
+                if stale:
+                    return Appended(ok=False, stale=stale)
+            moved = IntentRow(
+                row.intent_id,
+                row.effect,
+                row.lane,
+                append.state,
+                row.seq + 1,
+                append.attempt,
+                append.owner,
+                append.deadline_us,
+                row.expires_us,
             )
             chain.write(moved, append.kind, at_us, append.body)
             if append.state is State.ATTEMPT:
                 self._lanes[row.lane] = row.intent_id
             elif holder == row.intent_id:
                 del self._lanes[row.lane]
-            return Appended(ok=True)
+            return DONE
 
     def pending(self) -> Iterable[str]:
         """The ids of intents that are OPEN or in ATTEMPT, oldest first."""
@@ -194,9 +198,17 @@ def _constant(body: Value) -> Callable[[], Mapping[str, Value]]:
     return lambda: body  # type: ignore[return-value]  # every body is a map
 
 
+DONE = Appended(ok=True)
+
+
+def _takes_lane(row: IntentRow, append: Append) -> bool:
+    """Whether the transition acts on the target: opens an attempt, or commits without having opened one."""
+    return append.state is State.ATTEMPT or (append.state is State.COMMITTED and row.state is State.OPEN)
+
+
 def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:
-    if evidence is None or not checks:
-        return ""
+    if evidence is None:
+        return str(checks[0].address)
     found = evidence.read_many([check.address for check in checks])
     for check, now in zip(checks, found, strict=True):
         if getattr(now, "token", None) != check.observation.token:

@@ -1,0 +1,146 @@
+"""What the protocol writes and answers: transitions, explanations, verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lastlook.errors import Applied, CanonicalError, Outcome
+from lastlook.ports import Append, Stored
+from lastlook.records import State, microseconds
+from lastlook.verdicts import NOTHING_SEEN, Intent, RecordedView, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastlook.canonical import Value
+    from lastlook.plan import Look, Plan
+    from lastlook.ports import Attempt, Bound
+
+__all__ = [
+    "SCHEMA",
+    "after",
+    "answer",
+    "committed",
+    "explained",
+    "lane_held",
+    "last_verdict",
+    "last_word",
+    "recorded",
+    "transition",
+]
+
+SCHEMA = 1
+"""The schema number in every record's body."""
+
+
+def transition(
+    stored: Stored,
+    kind: str,
+    state: State,
+    body: Mapping[str, Value] | Callable[[], Mapping[str, Value]],
+    *,
+    attempt: int | None = None,
+) -> Append:
+    """A change of state from what was loaded."""
+    make = body if callable(body) else lambda: body
+    number = stored.row.attempt if attempt is None else attempt
+    return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make)
+
+
+def committed(stored: Stored, look: Look, attempt: Attempt, result: Value, checks: tuple[Bound, ...] = ()) -> Append:
+    """The end of an attempt whose target acknowledged the effect."""
+    row = stored.row
+    return Append(
+        row.intent_id,
+        row.seq,
+        "COMMITTED",
+        State.COMMITTED,
+        attempt.number,
+        lambda: explained(look, Applied.COMMITTED, attempt=attempt) | {"result": result},
+        checks=checks,
+    )
+
+
+def after(stored: Stored, append: Append) -> Stored:
+    """The intent as an accepted transition left it."""
+    row = stored.row._replace(
+        state=append.state,
+        seq=stored.row.seq + 1,
+        attempt=append.attempt,
+        owner=append.owner,
+        deadline_us=append.deadline_us,
+    )
+    return Stored(stored.record, row, append.body)
+
+
+def explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, reason: str = "") -> dict[str, Value]:
+    """The explanation of one validation and of what came of it (line 23)."""
+    body: dict[str, Value] = {"schema": SCHEMA, "trigger": "PRE_EFFECT", **look.body(), "applied": applied.name}
+    if reason:
+        body["reason"] = reason
+    if attempt is not None:
+        body |= {
+            "attempt": attempt.number,
+            "key": attempt.key,
+            "refresh": dict(attempt.fresh),
+            "not_after_us": None if attempt.not_after is None else microseconds(attempt.not_after),
+        }
+    return body
+
+
+def last_word(stored: Stored) -> dict[str, Value]:
+    """The body of the intent's last record; nothing but the schema where there is only the proposal."""
+    return dict(stored.last()) if stored.last is not None else {"schema": SCHEMA}
+
+
+def answer(
+    stored: Stored,
+    look: Look,
+    applied: Applied,
+    state: State,
+    *,
+    result: Any = None,
+    reason: str = "",
+    error: BaseException | None = None,
+) -> Verdict[Any]:
+    """The verdict of a validation that was made now."""
+    return Verdict(
+        look.outcome,
+        applied,
+        stored.record.effect,
+        look.plan.intent,
+        look,
+        state=state,
+        result=result,
+        reason=reason,
+        error=error,
+    )
+
+
+def lane_held(stored: Stored, look: Look, holder: str) -> Verdict[Any]:
+    """Another intent has an open attempt on what this one acts on."""
+    reason = f"intent {holder} has an open attempt on the same target, not yet resolved"
+    return answer(stored, look, Applied.IN_PROGRESS, State.OPEN, reason=reason)
+
+
+def last_verdict(stored: Stored, applied: Applied, *, reason: str = "") -> Verdict[Any]:
+    """A verdict without a look of its own: the last recorded one stands."""
+    body, record = last_word(stored), stored.record
+    outcome = Outcome[str(body.get("outcome", "KEEP"))]
+    intent: Intent[Any] = Intent(record.intent_id, record.effect)
+    return Verdict(outcome, applied, record.effect, intent, RecordedView(body), state=stored.row.state, reason=reason)
+
+
+def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
+    """A terminal intent answers with its record; no reads, no apply, no validators."""
+    record, state = stored.record, stored.row.state
+    intent: Intent[Any] = Intent(record.intent_id, record.effect)
+    if state is not State.COMMITTED:
+        return Verdict(Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state)
+    body = last_word(stored)
+    try:
+        result = plan(stored).contract.arguments.restore_result(body.get("result"))
+    except (CanonicalError, LookupError):
+        result = body.get("result")  # the effect is not declared here any more, or was changed: the stored value stands
+    outcome = Outcome[str(body.get("outcome", "KEEP"))]
+    return Verdict(outcome, Applied.COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
