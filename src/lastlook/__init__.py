@@ -44,6 +44,7 @@ from lastlook.expressions import (
     total,
     unchanged,
 )
+from lastlook.functions import FunctionPermit
 from lastlook.gate import AsyncGate, AsyncTransaction, Gate, Transaction
 from lastlook.index import Change
 from lastlook.memory import Memory, MemoryPermit
@@ -73,6 +74,7 @@ __all__ = [
     "EffectStopped",
     "EffectUnknown",
     "Field",
+    "FunctionPermit",
     "Gate",
     "Grade",
     "InFlight",

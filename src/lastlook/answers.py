@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
     from lastlook.plan import Look, Plan
-    from lastlook.ports import Attempt, Bound
+    from lastlook.ports import Attempt
 
 __all__ = [
     "SCHEMA",
@@ -47,18 +47,15 @@ def transition(
     return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make)
 
 
-def committed(stored: Stored, look: Look, attempt: Attempt, result: Value, checks: tuple[Bound, ...] = ()) -> Append:
-    """The end of an attempt whose target acknowledged the effect."""
-    row = stored.row
-    return Append(
-        row.intent_id,
-        row.seq,
-        "COMMITTED",
-        State.COMMITTED,
-        attempt.number,
-        lambda: explained(look, Applied.COMMITTED, attempt=attempt) | {"result": result},
-        checks=checks,
-    )
+def committed(stored: Stored, look: Look, attempt: Attempt, result: Value = None) -> Append:
+    """The end of an attempt whose target acknowledged the effect; a target of the same engine sets the result."""
+
+    def body() -> Mapping[str, Value]:
+        return explained(look, Applied.COMMITTED, attempt=attempt) | {"result": append.result}
+
+    append = Append(attempt.intent_id, stored.row.seq, "COMMITTED", State.COMMITTED, attempt.number, body)
+    append.result = result
+    return append
 
 
 def after(stored: Stored, append: Append) -> Stored:
@@ -129,6 +126,12 @@ def last_verdict(stored: Stored, applied: Applied, *, reason: str = "") -> Verdi
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
     return Verdict(outcome, applied, record.effect, intent, RecordedView(body), state=stored.row.state, reason=reason)
+
+
+def drifted(stored: Stored, why: str) -> RecordedView:
+    """What is seen of an intent whose stored arguments do not fit today's signature: it has to be planned anew."""
+    finding = (f"the arguments of {stored.record.effect}()", "REPLAN", None, why, "")
+    return RecordedView({"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "findings": (finding,)})
 
 
 def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:

@@ -136,11 +136,17 @@ class Arguments:
 
     def _hint(self, name: str) -> Any:
         if self._hints is None:
+            function = self._function
+            # The permit's annotation is never decoded, and may well be imported for type checkers only.
+            holder = types.FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+            holder.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "permit"}
             try:
-                self._hints = typing.get_type_hints(self._function, include_extras=True)
+                self._hints = typing.get_type_hints(holder, include_extras=True)
             except NameError as error:
-                message = f"{self._name}() has an annotation that does not resolve: {error}; import it where the function is defined"
-                raise DeclarationError(message) from error
+                raise DeclarationError(
+                    f"{self._name}() has an annotation that does not resolve: {error}; "
+                    "import it where the function is defined"
+                ) from error
         return self._hints.get(name, Any)
 
     def _adapter(self, name: str, hint: Any) -> Any:

@@ -53,9 +53,9 @@ class Observe:
 
 @dataclass(slots=True, eq=False)
 class FindRow:
-    """Give the intent's row at the target, or None."""
+    """Give the intent's row at its target, or None."""
 
-    plan: Plan
+    record: IntentRecord
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +106,7 @@ class Apply:
 class Close:
     """Ask the target to close an attempt."""
 
-    plan: Plan
+    record: IntentRecord
     attempt: int
 
 

@@ -116,10 +116,19 @@ class Surroundings:
     store: Store
     policy: BindingPolicy
 
-    def grade(self, kind: str) -> Grade:
-        """How firmly evidence of a kind can be tied to the effect."""
-        if self.target is not None and self.target.can_check(kind):
-            return Grade.BOUND
+    def grade(self, kind: str, *, whole: bool = False, absence: bool = False) -> Grade:
+        """How firmly evidence of a kind can be tied to the effect.
+
+        Args:
+            kind: the kind of resource.
+            whole: all rows of the kind are read, so that a row which nobody had read counts.
+            absence: it matters whether there is a row.
+        """
+        target = self.target
+        if target is not None and target.can_check(kind):
+            can = target.capabilities
+            guarded = (can.checks_collections or not whole) and (can.checks_absence or not absence)
+            return Grade.BOUND if guarded else Grade.UNBOUND
         owned = self.store.evidence
         return Grade.RECORDED if owned is not None and kind in owned.kinds else Grade.UNBOUND
 
@@ -310,7 +319,11 @@ class Contract:
         named = {*analysis.fields, *((kind, "") for kind in analysis.kinds)}
         critical = any(surroundings.is_critical(kind, field) for kind, field in named)
         effective = Outcome.BLOCK if critical else severity
-        grades = [surroundings.grade(kind) for kind in analysis.kinds]
+        present = {ref_kind(ref) for ref, path in analysis.static if not path} - analysis.collections
+        grades = [
+            surroundings.grade(kind, whole=kind in analysis.collections, absence=kind in present)
+            for kind in analysis.kinds
+        ]
         reads_clock = any(_reads_clock(name, version) for name, version, _, _ in pins)
         return Check(
             label=render(condition),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastlook.answers import SCHEMA, last_verdict, last_word, recorded, transition
 from lastlook.commands import FindRow, Transit
-from lastlook.errors import Applied, EffectStopped, InFlight
+from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
 from lastlook.records import State
@@ -58,12 +58,18 @@ def reconcile(scene: Scene, intent_id: str) -> Protocol[Verdict[Any] | None]:
     if stored.row.state.terminal:
         return None
     if stored.row.state is State.ATTEMPT:
-        settled = yield from settle(scene, stored)
+        try:
+            settled = yield from settle(scene, stored)
+        except UnknownEffect as undeclared:
+            return last_verdict(stored, Applied.UNKNOWN, reason=str(undeclared))
         if isinstance(settled, Verdict):
             return settled
         moved = yield from load(intent_id)
         return recorded(moved, scene.plan) if moved.row.state.terminal else last_verdict(moved, Applied.NOT_ATTEMPTED)
-    row = yield FindRow(scene.plan(stored))
+    try:
+        row = yield FindRow(stored.record)
+    except UnknownEffect:
+        return None  # a process that declares the effect will find what there is to find
     if row is None or row.committed_at is None:
         return None
     yield from adopt(scene, stored, row)

@@ -402,11 +402,11 @@ class Memory:
         now = self._clock.now()
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE
-        at_us = microseconds(now)
         if journal is not None:
-            appended = journal.store.append(journal.record(stored), at_us)
+            journal.append.result = stored
+            appended = journal.store.append(journal.append, now)
             if appended.holder is not None:
-                return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder.intent_id)
+                return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder)
             if not appended.ok:
                 lost = not appended.stale
                 return ApplyResult(Applied.REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
@@ -414,7 +414,7 @@ class Memory:
             self._put(address, row)
         number = attempt.number
         self._effects[attempt.intent_id] = EffectRow(
-            attempt.intent_id, attempt.arguments_digest, number, number, stored, at_us
+            attempt.intent_id, attempt.arguments_digest, number, number, stored, microseconds(now)
         )
         return ApplyResult(Applied.COMMITTED, value, stored)
 

@@ -9,7 +9,7 @@ from lastlook.canonical import ABSENT
 from lastlook.commands import Observe
 from lastlook.errors import Outcome
 from lastlook.expressions import Env, Pending, Unverifiable, explain
-from lastlook.ports import Bound, Unreadable
+from lastlook.ports import Unreadable
 from lastlook.records import Address, Capture, Finding, Grade, Observation, at, collection_of, place
 from lastlook.validators import REGISTRY
 from lastlook.verdicts import Intent, Preview
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
     from lastlook.contract import Contract, Program, Surroundings
+    from lastlook.ports import Bound
     from lastlook.records import IntentRecord, Path, Token
 
 __all__ = ["MAX_WAVES", "Evaluation", "Look", "Plan", "Seen", "findings_of"]
@@ -162,6 +163,7 @@ class Plan:
         "_always",
         "_generation",
         "addresses",
+        "binding",
         "body",
         "bound",
         "capture",
@@ -224,6 +226,7 @@ class Plan:
         """Prepare the answer of a look at which nothing differs."""
         self.keep = Look(self, self.seen, ())
         self.keep.judge_tokens()
+        self.binding = tuple([(self.addresses[n], cell) for n in self.bound if (cell := self.seen[n]) is not None])
         self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
 
     def _place_slots(self, places: dict[str, _Place]) -> tuple[int, ...]:
@@ -471,6 +474,8 @@ class Look:
                 or (found.grade is not Grade.UNBOUND and not self._can_bind(index, cell.token))
             ):
                 bad.append(found.address.kind)
+        if self._evaluation is not None and plan.program.joins:
+            bad.extend(self._unbindable_reached())
         if not bad:
             return plan.keep.unbindable
         return tuple(
@@ -478,6 +483,18 @@ class Look:
             for number, check in enumerate(plan.program.checks)
             if number in plan.keep.unbindable or (check.binds and not check.analysis.kinds.isdisjoint(bad))
         )
+
+    def _unbindable_reached(self) -> list[str]:
+        """Kinds of evidence that was reached by following other evidence, and carries a token that cannot be bound."""
+        evaluation = cast("Evaluation", self._evaluation)
+        surroundings = cast("Surroundings", self.plan.contract.surroundings)
+        found: list[str] = []
+        for address in evaluation.reached():
+            cell = evaluation.env.observations.get(address.identity)
+            if cell is not None and surroundings.grade(address.kind) is not Grade.UNBOUND:
+                if not surroundings.can_bind(address.kind, cell.token):
+                    found.append(address.kind)
+        return found
 
     def _can_bind(self, index: int, token: Token) -> bool:
         found, then = self.plan.places[index], self.plan.seen[index]
@@ -489,14 +506,16 @@ class Look:
 
     def binding(self) -> tuple[Bound, ...]:
         """B(e): the decisive evidence that the target can check, with exactly the observations that were validated."""
+        if self is self.plan.keep:
+            return self.plan.binding
         addresses, cells = self.plan.addresses, self.cells
-        found = tuple([Bound(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
+        found = tuple([(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
         return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, Grade.BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
         """The decisive evidence that the store owns, and checks in the transaction that opens or commits the attempt."""
         found = tuple(
-            Bound(place_.address, cell)
+            (place_.address, cell)
             for place_, cell in zip(self.plan.places, self.cells, strict=True)
             if place_.grade is Grade.RECORDED and isinstance(cell, Observation)
         )
@@ -506,11 +525,11 @@ class Look:
         """Together with what was reached by following evidence, in this very look."""
         evaluation = cast("Evaluation", self._evaluation)
         surroundings = cast("Surroundings", self.plan.contract.surroundings)
-        known = {bound.address.identity: bound for bound in found}
+        known = {bound[0].identity: bound for bound in found}
         for address in evaluation.reached():
             cell = evaluation.env.observations.get(address.identity)
             if cell is not None and surroundings.grade(address.kind) is grade:
-                known[address.identity] = Bound(address, cell)
+                known[address.identity] = (address, cell)
         return tuple(known.values())
 
     def fresh(self) -> dict[str, Value]:

@@ -160,11 +160,8 @@ class Target(System, Protocol):
         ...
 
 
-class Bound(NamedTuple):
-    """A piece of evidence that the target must still find as it was looked at."""
-
-    address: Address
-    observation: Observation
+Bound = tuple["Address", "Observation"]
+"""A piece of evidence that the target must still find as it was looked at."""
 
 
 @dataclass(slots=True, eq=False)
@@ -234,17 +231,13 @@ class CloseResult:
 
 
 class IntentRow(NamedTuple):
-    """An intent's current row in the store; `seq` moves with every record, and a change must name the one it saw."""
+    """What moves of an intent in the store; `seq` moves with every record, and a change must name the one it saw."""
 
-    intent_id: str
-    effect: str
-    lane: str
     state: State
     seq: int
     attempt: int
     owner: str | None
     deadline_us: int | None
-    expires_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +268,7 @@ class Append:
     Attributes:
         body: builds the record; called when the record is written, or later, when it is first read.
         checks: evidence that the store owns and that must be unchanged (grade RECORDED).
+        result: what a target that shares the transaction stored of the effect's result; the body may tell it.
     """
 
     intent_id: str
@@ -286,22 +280,28 @@ class Append:
     owner: str | None = None
     deadline_us: int | None = None
     checks: tuple[Bound, ...] = ()
+    result: Value = None
 
 
 @dataclass(slots=True, eq=False)
 class Journal:
-    """The store and the record that a same-engine target appends in its own transaction, once it has the result."""
+    """The store and the transition that a same-engine target makes in its own transaction, with the result set."""
 
     store: Store
-    record: Callable[[Value], Append]
+    append: Append
 
 
 @dataclass(slots=True, eq=False)
 class Appended:
-    """What became of a transition: written; or lost to another writer; or the lane is held; or store evidence moved."""
+    """What became of a transition: written; or lost to another writer; or not made.
+
+    Attributes:
+        holder: the intent that holds the lane.
+        stale: the place of store evidence that moved.
+    """
 
     ok: bool
-    holder: IntentRow | None = None
+    holder: str | None = None
     stale: str = ""
 
 
@@ -336,7 +336,7 @@ class Store(Protocol):
         """The salt of value digests."""
         ...
 
-    def create(self, record: IntentRecord, at_us: int, supersedes: Append | None, /) -> Created:
+    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
         """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
         ...
 
@@ -344,7 +344,7 @@ class Store(Protocol):
         """The proposal and the current row."""
         ...
 
-    def append(self, append: Append, at_us: int, /) -> Appended:
+    def append(self, append: Append, at: dt.datetime, /) -> Appended:
         """Make a transition, or say why not."""
         ...
 

@@ -221,7 +221,7 @@ def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Ap
             break
     if isinstance(ended, Verdict):
         raise not_open(old.row.state, ended, old_id, "superseded")
-    if old.row.lane != record.lane:
+    if old.record.lane != record.lane:
         message = f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
         raise DeclarationError(message)
     return transition(old, "SUPERSEDED", State.SUPERSEDED, {"schema": 1, "by": record.intent_id})

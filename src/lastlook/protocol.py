@@ -15,6 +15,7 @@ from lastlook.answers import (
     after,
     answer,
     committed,
+    drifted,
     explained,
     lane_held,
     last_verdict,
@@ -35,9 +36,9 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.plan import MAX_WAVES, Evaluation, Look
-from lastlook.ports import Append, Attempt, Journal
+from lastlook.ports import Append, ApplyResult, Attempt, Journal
 from lastlook.records import State, microseconds, place
-from lastlook.verdicts import NOTHING_SEEN, Intent, Preview, Verdict
+from lastlook.verdicts import Intent, Preview, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.plan import Plan
-    from lastlook.ports import ApplyResult, Store, Stored
+    from lastlook.ports import Store, Stored
     from lastlook.records import Address, EffectRow
 
 __all__ = [
@@ -121,7 +122,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
     rejections = 0
     while True:
         stored = (yield Load(intent_id)) or _unknown(intent_id)
-        if stored.row.state is not State.OPEN or stored.row.expires_us is not None:
+        if stored.row.state is not State.OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
                 continue
@@ -136,7 +137,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         else:
             look = yield from look_at(scene, plan, (yield plan.observe))
             # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
-            row = None if plan.one_engine and look.outcome.permits else (yield FindRow(plan))
+            row = None if plan.one_engine and look.outcome.permits else (yield FindRow(plan.record))
             if row is not None and row.committed_at is not None:
                 yield from adopt(scene, stored, row)
                 continue
@@ -158,7 +159,11 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     if stored.row.state is not State.OPEN and stored.row.state.terminal:
         verdict = recorded(stored, scene.plan)
         return Preview(verdict.outcome, stored.record.effect, verdict.intent, verdict.view)
-    plan = scene.plan(stored)
+    try:
+        plan = scene.plan(stored)
+    except CanonicalError as drift:
+        intent: Intent[Any] = Intent(intent_id, stored.record.effect)
+        return Preview(Outcome.REPLAN, stored.record.effect, intent, drifted(stored, str(drift)))
     look = yield from look_at(scene, plan, (yield plan.observe), trigger="PREVIEW")
     return plan.preview if look is plan.keep else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
@@ -236,7 +241,8 @@ def ended_already(scene: Scene, stored: Stored) -> Protocol[Any]:
         return recorded(stored, scene.plan)
     if row.state is State.ATTEMPT:
         return (yield from settle(scene, stored))
-    if row.expires_us is not None and microseconds((yield Now())) >= row.expires_us:
+    expires_us = stored.record.expires_us
+    if expires_us is not None and microseconds((yield Now())) >= expires_us:
         yield Transit(transition(stored, "EXPIRED", State.EXPIRED, {"schema": SCHEMA}))
         return AGAIN
     return None
@@ -255,7 +261,7 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
     now = yield Now()
     if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
         return last_verdict(stored, Applied.IN_PROGRESS, reason="another attempt on this intent is open")
-    closed = yield Close(scene.plan(stored), row.attempt)
+    closed = yield Close(record, row.attempt)
     emit(scene, AttemptClosed, record.intent_id, row.attempt, closed.status)
     if closed.status is Applied.COMMITTED:
         body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
@@ -278,13 +284,13 @@ def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
 
 def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
     """Stored arguments do not fit today's signature: the intent has to be planned anew."""
-    body: dict[str, Value] = {"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "reason": why}
-    if not (yield Transit(transition(stored, "VERDICT", State.OPEN, body))).ok:
+    view = drifted(stored, why)
+    if not (yield Transit(transition(stored, "VERDICT", State.OPEN, view.body))).ok:
         return None
     record = stored.record
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
     return Verdict(
-        Outcome.REPLAN, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=State.OPEN, reason=why
+        Outcome.REPLAN, Applied.NOT_ATTEMPTED, record.effect, intent, view, state=State.OPEN, reason=why
     )
 
 
@@ -319,8 +325,9 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
         encode=plan.contract.arguments.store_result,
     )
     if plan.one_engine:
-        checks = look.owned() if scene.store.evidence is not None else ()
-        journal = Journal(scene.store, lambda result: committed(stored, look, attempt, result, checks))
+        journal = Journal(scene.store, committed(stored, look, attempt))
+        if scene.store.evidence is not None:
+            journal.append.checks = look.owned()
         return (yield from _apply(scene, stored, look, attempt, journal))
     opened = yield from _open(scene, stored, look, attempt)
     if not isinstance(opened, Append):
@@ -350,7 +357,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     )
     appended = yield Transit(append)
     if appended.holder is not None:
-        return lane_held(stored, look, appended.holder.intent_id)
+        return lane_held(stored, look, appended.holder)
     if appended.stale:
         return (yield from _refuse(scene, stored, look, Applied.REJECTED, f"{appended.stale} moved"))
     if not appended.ok:
@@ -363,7 +370,7 @@ def _apply(
     scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None
 ) -> Protocol[Verdict[Any] | None]:
     """The conditional apply (line 18), tried again in place while the target is busy, then its answer journaled."""
-    said = yield Apply(look.plan, attempt, journal)
+    said = yield from _asked(look, attempt, journal)
     if said.status is Applied.BUSY:
         said = yield from _patiently(scene, look, attempt, journal, said)
     emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
@@ -402,8 +409,16 @@ def _patiently(
         yield Pause(pause)
         waited += pause
         pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
-        said = yield Apply(look.plan, attempt, journal)
+        said = yield from _asked(look, attempt, journal)
     return said
+
+
+def _asked(look: Look, attempt: Attempt, journal: Journal | None) -> Protocol[ApplyResult]:
+    """What the target answers; where it raises instead, nobody knows how far it came."""
+    try:
+        return (yield Apply(look.plan, attempt, journal))  # type: ignore[no-any-return]  # the driver's reply
+    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+        return ApplyResult(Applied.UNKNOWN, error=error, reason=f"the target raised {type(error).__name__}")
 
 
 def _record_commit(
@@ -429,7 +444,7 @@ def _resolve_unknown(
     scene: Scene, stored: Stored, look: Look, attempt: Attempt, said: ApplyResult
 ) -> Protocol[Verdict[Any] | None]:
     """No answer (row 8): close at the target before anything else; what it cannot tell stays unknown."""
-    closed = yield Close(look.plan, attempt.number)
+    closed = yield Close(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
     if closed.status is Applied.COMMITTED:
         yield Transit(committed(stored, look, attempt, closed.stored))
@@ -440,8 +455,10 @@ def _resolve_unknown(
         if not (yield Transit(transition(stored, "CLOSED", State.OPEN, body, attempt=attempt.number))).ok:
             return None
         return answer(stored, look, Applied.REJECTED, State.OPEN, reason=reason, error=said.error)
+    if look.plan.one_engine and (yield from load(attempt.intent_id)).row.seq != stored.row.seq:
+        return None  # the lost reply was that of a commit, which the store itself knows
     reason = said.reason or "no answer came"
-    return answer(stored, look, Applied.UNKNOWN, State.ATTEMPT, reason=reason, error=said.error)
+    return answer(stored, look, Applied.UNKNOWN, stored.row.state, reason=reason, error=said.error)
 
 
 # Telling.

@@ -27,7 +27,6 @@ from lastlook.index import Index
 from lastlook.plan import Plan
 from lastlook.ports import Unreadable
 from lastlook.protocol import Limits, Scene
-from lastlook.records import microseconds
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from lastlook.ports import Clock, Store, Stored, System, Target
     from lastlook.premises import BindingPolicy
     from lastlook.proposals import Proposed
-    from lastlook.records import Address, Capture
+    from lastlook.records import Address, Capture, IntentRecord
     from lastlook.validators import Registered
 
 __all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
@@ -185,6 +184,12 @@ class Runtime:
             raise DeclarationError(message)
         return cast("Target", system)
 
+    def _target_of(self, record: IntentRecord) -> Target:
+        target = self._targets.get(record.effect)
+        if target is None:
+            raise UnknownEffect(_undeclared(record))
+        return target
+
     def _body(self, plan: Plan) -> Callable[[Any], Any]:
         declared = self._effects[plan.record.effect]
         arguments = declared.contract.arguments
@@ -235,11 +240,7 @@ class Runtime:
             return found
         contract = self.contracts.get(record.effect)
         if contract is None:
-            message = (
-                f"intent {record.intent_id} is for effect {record.effect!r}, which is not declared in this process: "
-                "import the module that declares it"
-            )
-            raise UnknownEffect(message)
+            raise UnknownEffect(_undeclared(record))
         contract.arguments.thaw(record.arguments)  # raises where they do not fit
         program = contract.program
         same = record.contract == contract.digest and all(
@@ -276,7 +277,7 @@ class Runtime:
         return command.plan.reader()
 
     def _find_row(self, command: FindRow) -> Any:
-        return command.plan.target.effect_row(command.plan.record.intent_id)
+        return self._target_of(command.record).effect_row(command.record.intent_id)
 
     def _read(self, command: Read) -> Any:
         return self._reader(command.addresses)()
@@ -285,10 +286,10 @@ class Runtime:
         return self.clock.now()
 
     def _create(self, command: Create) -> Any:
-        return self.store.create(command.record, microseconds(self.clock.now()), command.supersedes)
+        return self.store.create(command.record, self.clock.now(), command.supersedes)
 
     def _transit(self, command: Transit) -> Any:
-        return self.store.append(command.append, microseconds(self.clock.now()))
+        return self.store.append(command.append, self.clock.now())
 
     def _apply(self, command: Apply) -> Any:
         return command.plan.target.apply(command.attempt, command.journal)
@@ -298,7 +299,7 @@ class Runtime:
         return getattr(target, "apply_async", target.apply)(command.attempt, command.journal)
 
     def _close(self, command: Close) -> Any:
-        return command.plan.target.close(command.plan.record.intent_id, command.attempt)
+        return self._target_of(command.record).close(command.record.intent_id, command.attempt)
 
     def _pause(self, command: Pause) -> None:
         sleep: Callable[[float], None] = getattr(self.clock, "sleep", time.sleep)
@@ -436,6 +437,13 @@ async def _step(runtime: Runtime, protocol: Protocol[Any], command: Command) -> 
         return protocol.throw(failure)
     except StopIteration as stop:
         raise _Ended(stop.value) from None
+
+
+def _undeclared(record: IntentRecord) -> str:
+    return (
+        f"intent {record.intent_id} is for effect {record.effect!r}, which is not declared in this process: "
+        "import the module that declares it"
+    )
 
 
 def random_intent_id() -> str:

@@ -86,38 +86,38 @@ class View(Protocol):
 class RecordedView:
     """The view of a validation that was read back from a journal record."""
 
-    __slots__ = ("_body",)
+    __slots__ = ("body",)
 
     def __init__(self, body: Mapping[str, Value]) -> None:
-        self._body = cast("Mapping[str, Any]", body)
+        self.body = cast("Mapping[str, Any]", body)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The premises that did not hold."""
         return tuple(
             Finding(label, cast("Any", Outcome[severity]), holds, text, because)
-            for label, severity, holds, text, because in self._body.get("findings", ())
+            for label, severity, holds, text, because in self.body.get("findings", ())
         )
 
     @property
     def checked(self) -> tuple[str, ...]:
         """The labels of the premises that ran."""
-        return tuple(premise["label"] for premise in self._body.get("premises", ()))
+        return tuple(premise["label"] for premise in self.body.get("premises", ()))
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The places that differed from what was recorded."""
-        return cast("tuple[str, ...]", self._body.get("changed", ()))
+        return cast("tuple[str, ...]", self.body.get("changed", ()))
 
     @property
     def bindings(self) -> Mapping[str, Grade]:
         """The grade of each premise's evidence."""
-        return {label: Grade[name] for label, name in self._body.get("bindings", {}).items()}
+        return {label: Grade[name] for label, name in self.body.get("bindings", {}).items()}
 
     @property
     def accepted(self) -> Mapping[str, str]:
         """The developer's reasons for accepting less than a premise's grade, by premise."""
-        return cast("Mapping[str, str]", self._body.get("accepted", {}))
+        return cast("Mapping[str, str]", self.body.get("accepted", {}))
 
     def reveal(self) -> tuple[Finding, ...]:
         """The findings as recorded: values were never stored."""
@@ -172,11 +172,9 @@ class _Seen:
         view = self._view
         lines = [f"changed: {', '.join(view.changed)}" if view.changed else "nothing that it rests on changed"]
         findings = view.reveal() if reveal else view.findings
-        failed = {finding.premise: finding for finding in findings}
-        for label in view.checked:
-            finding = failed.pop(label, None)
-            lines.append(f"checked: {label}: holds" if finding is None else f"checked: {_finding_text(finding)}")
-        lines.extend(f"found: {_finding_text(finding)}" for finding in failed.values())
+        failed = {finding.premise for finding in findings}
+        lines.extend(f"checked: {label}: holds" for label in view.checked if label not in failed)
+        lines.extend(f"found: {_finding_text(finding)}" for finding in findings)
         for label, grade in view.bindings.items():
             reason = view.accepted.get(label)
             accepted = f", accepted because {reason}" if reason is not None else ""

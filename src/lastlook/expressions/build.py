@@ -291,7 +291,7 @@ def pluck(rows: Node, path: tuple[object, ...]) -> Node:
     steps = root("each", ())
     for step in path:
         steps = item(steps, step)
-    if steps.op != "each" or not path:
+    if not path:
         raise DeclarationError("pluck() takes the constant path of one item of each row, such as pluck('price')")
     return make("pluck", _list(rows, "pluck()"), steps.args[0])
 

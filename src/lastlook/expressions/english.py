@@ -40,8 +40,12 @@ _BINDING: Final = {
     "not": 5,
 }
 _ATOM: Final = 6
-_METHODS: Final = {"in": "in_", "item": ""}
-_FUNCTIONS: Final = frozenset({"exists", "exists_row", "unchanged", "holds", "before", "fresh", "largest"})
+_METHODS: Final = {"in": "in_"}
+_FUNCTIONS: Final = {
+    **{op: op for op in ("exists", "unchanged", "holds", "before", "fresh", "largest")},
+    "exists_row": "exists",
+    "largest_of": "largest",
+}
 
 
 def render_value(value: object) -> str:
@@ -119,7 +123,7 @@ def render_node(node: Node, name: Namer = render_ref) -> str:
             parts = [inner(first, least + (least == 0)), *(inner(part, least + 1) for part in others)]
             return f" {SYMBOLS[node.op]} ".join(parts)
         case _ if node.op in _FUNCTIONS:
-            return f"{node.op.removesuffix('_row')}({', '.join(map(plain, node.args))})"
+            return f"{_FUNCTIONS[node.op]}({', '.join(map(plain, node.args))})"
         case _:
             base, *others = node.args
             return f"{inner(base)}.{_METHODS.get(node.op, node.op)}({', '.join(map(plain, others))})"

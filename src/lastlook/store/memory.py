@@ -5,6 +5,7 @@ Records are encoded and chained when they are first read, exported or verified, 
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import secrets
 import threading
@@ -14,7 +15,7 @@ from lastlook import canonical
 from lastlook.canonical import freeze
 from lastlook.errors import IntegrityError, UnknownIntent
 from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
-from lastlook.records import State
+from lastlook.records import State, microseconds
 from lastlook.store.bodies import intent_body, intent_from_body
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore", "chain_digest"]
 
 GENESIS = ""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_Entry = tuple[str, dt.datetime, "Callable[[], Mapping[str, Value]]"]
 
 
 def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int, body: bytes) -> str:
@@ -40,28 +43,28 @@ class _Chain:
 
     __slots__ = ("encoded", "entries", "record", "row", "stored")
 
-    def __init__(self, record: IntentRecord, row: IntentRow, at_us: int) -> None:
+    def __init__(self, record: IntentRecord, at: dt.datetime) -> None:
         self.record = record
-        self.row = row
-        self.entries: list[tuple[str, int, Callable[[], Mapping[str, Value]]]] = [
-            ("PROPOSED", at_us, lambda: intent_body(record))
-        ]
+        self.row = IntentRow(State.OPEN, 0, 0, None, None)
+        self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
         self.encoded: list[JournalEntry] = []
-        self.stored = Stored(record, row, None)
+        self.stored: Stored | None = None
 
-    def write(self, row: IntentRow, kind: str, at_us: int, body: Callable[[], Mapping[str, Value]]) -> None:
-        """One transition: the record and the row it leaves."""
-        self.entries.append((kind, at_us, body))
-        self.row = row
-        self.stored = Stored(self.record, row, body)
+    def load(self) -> Stored:
+        """The record and the row as they stand."""
+        if self.stored is None:
+            last = self.entries[-1][2] if len(self.entries) > 1 else None
+            self.stored = Stored(self.record, self.row, last)
+        return self.stored
 
     def journal(self) -> list[JournalEntry]:
+        intent_id = self.record.intent_id
         for seq in range(len(self.encoded), len(self.entries)):
-            kind, at_us, body = self.entries[seq]
-            encoded = canonical.encode(freeze(body()))
+            kind, at, body = self.entries[seq]
+            encoded, at_us = canonical.encode(freeze(body())), microseconds(at)
             previous = self.encoded[-1].digest if self.encoded else GENESIS
-            digest = chain_digest(previous, self.row.intent_id, seq, kind, at_us, encoded)
-            self.encoded.append(JournalEntry(self.row.intent_id, seq, kind, at_us, encoded, digest))
+            digest = chain_digest(previous, intent_id, seq, kind, at_us, encoded)
+            self.encoded.append(JournalEntry(intent_id, seq, kind, at_us, encoded, digest))
         return self.encoded
 
 
@@ -82,54 +85,42 @@ class MemoryStore:
         self._chains: dict[str, _Chain] = {}
         self._lanes: dict[str, str] = {}
 
-    def create(self, record: IntentRecord, at_us: int, supersedes: Append | None, /) -> Created:
+    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
         """Store a proposal unless its id is taken; a superseded intent ends in the same critical section."""
         with self._lock:
             if record.intent_id in self._chains:
                 return Created(ok=False, existing=self.load(record.intent_id))
-            if supersedes is not None and not self.append(supersedes, at_us).ok:
+            if supersedes is not None and not self.append(supersedes, at).ok:
                 return Created(ok=False)
-            row = IntentRow(
-                record.intent_id, record.effect, record.lane, State.OPEN, 0, 0, None, None, record.expires_us
-            )
-            self._chains[record.intent_id] = _Chain(record, row, at_us)
+            self._chains[record.intent_id] = _Chain(record, at)
             return Created(ok=True)
 
     def load(self, intent_id: str, /) -> Stored | None:
         """The proposal and the current row."""
         chain = self._chains.get(intent_id)
-        return None if chain is None else chain.stored
+        return None if chain is None else chain.load()
 
-    def append(self, append: Append, at_us: int, /) -> Appended:
+    def append(self, append: Append, at: dt.datetime, /) -> Appended:
         """Make a transition: the sequence number, the lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
             chain = self._chains.get(append.intent_id)
             if chain is None or chain.row.seq != append.seq:
                 return Appended(ok=False)
-            row = chain.row
-            holder = self._lanes.get(row.lane) if self._lanes else None
-            if holder is not None and holder != row.intent_id and _takes_lane(row, append):
-                return Appended(ok=False, holder=self._chains[holder].row)
+            row, lane = chain.row, chain.record.lane
+            holder = self._lanes.get(lane) if self._lanes else None
+            if holder is not None and holder != append.intent_id and _takes_lane(row, append):
+                return Appended(ok=False, holder=holder)
             if append.checks:
                 stale = _stale(self.evidence, append.checks)
                 if stale:
                     return Appended(ok=False, stale=stale)
-            moved = IntentRow(
-                row.intent_id,
-                row.effect,
-                row.lane,
-                append.state,
-                row.seq + 1,
-                append.attempt,
-                append.owner,
-                append.deadline_us,
-                row.expires_us,
-            )
-            chain.write(moved, append.kind, at_us, append.body)
+            chain.entries.append((append.kind, at, append.body))
+            chain.row = IntentRow(append.state, row.seq + 1, append.attempt, append.owner, append.deadline_us)
+            chain.stored = None
             if append.state is State.ATTEMPT:
-                self._lanes[row.lane] = row.intent_id
-            elif holder == row.intent_id:
-                del self._lanes[row.lane]
+                self._lanes[lane] = append.intent_id
+            elif holder == append.intent_id:
+                del self._lanes[lane]
             return DONE
 
     def pending(self) -> Iterable[str]:
@@ -187,10 +178,11 @@ class MemoryStore:
 def _reopened(chain: _Chain) -> _Chain:
     journal = chain.journal()
     bodies = [canonical.decode(entry.body) for entry in journal]
-    fresh = _Chain(intent_from_body(bodies[0]), chain.row, journal[0].at_us)  # type: ignore[arg-type]  # a PROPOSED body is a map
-    fresh.entries = [(entry.kind, entry.at_us, _constant(body)) for entry, body in zip(journal, bodies, strict=True)]
+    times = [_EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
+    fresh = _Chain(intent_from_body(bodies[0]), times[0])  # type: ignore[arg-type]  # a PROPOSED body is a map
+    fresh.row = chain.row
+    fresh.entries = [(e.kind, at, _constant(body)) for e, at, body in zip(journal, times, bodies, strict=True)]
     fresh.encoded = list(journal)
-    fresh.stored = Stored(fresh.record, fresh.row, fresh.entries[-1][2] if len(journal) > 1 else None)
     return fresh
 
 
@@ -208,9 +200,9 @@ def _takes_lane(row: IntentRow, append: Append) -> bool:
 
 def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:
     if evidence is None:
-        return str(checks[0].address)
-    found = evidence.read_many([check.address for check in checks])
-    for check, now in zip(checks, found, strict=True):
-        if getattr(now, "token", None) != check.observation.token:
-            return str(check.address)
+        return str(checks[0][0])
+    found = evidence.read_many([address for address, _ in checks])
+    for (address, seen), now in zip(checks, found, strict=True):
+        if getattr(now, "token", None) != seen.token:
+            return str(address)
     return ""
