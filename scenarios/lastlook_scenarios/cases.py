@@ -190,8 +190,11 @@ def _case(document: Value) -> Case:
             if key in resources.get(system, _NOTHING):
                 raise _Malformed(f"world.{system}[{key!r}]", "a row that was read stands under resources only")
     outcome, release = _expected(given["expected"])
+    case_id = _text(given["case_id"], "case_id")
+    if not case_id.isprintable():
+        raise _Malformed("case_id", f"{case_id!r} does not print as one line")
     return Case(
-        case_id=_text(given["case_id"], "case_id"),
+        case_id=case_id,
         operation=_text(given["operation"], "operation"),
         arguments=_map(given["arguments"], "arguments"),
         actor=_map(given["actor"], "actor"),
@@ -340,10 +343,9 @@ def _node(value: Value, at: str, *, inside: bool = False, whole: bool = False) -
         for index, (item, place) in enumerate(zip(rest, places, strict=True))
     )
     if word == "field":
-        key, *path = operands
-        if key.word == "lit":
-            _address(system, key.given, places[0])
-        if not path and not whole:
+        if operands[0].word == "lit":
+            _address(system, operands[0].given, places[0])
+        if len(operands) == 1 and not whole:
             raise _Malformed(at, "a row as a whole stands only under 'present' and 'absent': name a field of it")
     return Node(word, operands, system)
 

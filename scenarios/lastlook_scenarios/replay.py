@@ -190,8 +190,7 @@ def _present(node: Node) -> Expr[bool]:
 
 
 def _comparison(word: str, left: Node, right: Node) -> Expr[bool]:
-    types = {_type(left), _type(right)} - {None}
-    if len(types) > 1 or (word not in {"eq", "ne"} and not types <= {"number", "text"}):
+    if word not in {"eq", "ne"} and not (_may_be(left, "number", "text") and _may_be(right, "number", "text")):
         return _NOWHERE
     comparison: Expr[bool] = _OPERATORS[word](_operand(left), _operand(right))
     return comparison

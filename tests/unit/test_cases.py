@@ -124,6 +124,7 @@ MALFORMED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no field": (lambda c: c.pop("expected"), "no field 'expected'"),
     "unknown field": (lambda c: c.update(premisses=[]), "unknown field 'premisses': did you mean 'premises'?"),
     "empty id": (lambda c: c.update(case_id=""), "case_id: empty text"),
+    "id of two lines": (lambda c: c.update(case_id="a\nb"), "case_id: 'a\\nb' does not print as one line"),
     "id is a number": (lambda c: c.update(case_id=7), "case_id: the number 7 where text belongs"),
     "task is a number": (lambda c: c.update(task_id=7), "task_id: the number 7 where text belongs"),
     "operation is null": (lambda c: c.update(operation=None), "operation: null where text belongs"),
