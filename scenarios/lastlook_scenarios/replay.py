@@ -334,7 +334,7 @@ METHODS: Final[Mapping[str, Callable[[Case], Judged]]] = {
     "FullScan": _baseline(full_scan),
     "ATR": atr,
 }
-"""What is compared, by the names of the ATR paper (section 6.2)."""
+"""What is compared, by the names that the ATR paper gives them."""
 _EXACT: Final = ("FullScan", "ATR")
 """The methods that are to agree with every case; the others are known not to."""
 
