@@ -293,7 +293,7 @@ class Expr(Generic[T]):
     def __repr__(self) -> str:
         return render_node(self._node)
 
-    if not TYPE_CHECKING:  # checkers report unknown attributes and operands by themselves
+    if not TYPE_CHECKING:  # pragma: no branch - checkers report unknown attributes and operands by themselves
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):

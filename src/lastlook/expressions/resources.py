@@ -58,7 +58,9 @@ class Ref:
             f"{render_ref(self._ref)}.{name} is evidence and cannot be set: the body writes, not this"
         )
 
-    if not TYPE_CHECKING:  # checkers report these by themselves, and an unknown attribute only where fields are typed
+    if (
+        not TYPE_CHECKING
+    ):  # pragma: no branch - checkers report these by themselves, and an unknown attribute only where fields are typed
 
         def __getattr__(self, name: str) -> Field[Any]:
             if name.startswith("_"):
