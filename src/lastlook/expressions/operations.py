@@ -154,6 +154,8 @@ def comparison(op: str, left: Compiled, right: Compiled, place: Place) -> Compil
         kind = type(a)
         if kind is type(b) and kind in quick:
             return test(a, b)
+        if values.is_number(a) and values.is_number(b):
+            return test(a, b)
         try:
             return judge(a, b)
         except values.Flaw as flaw:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation, Overflow
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
@@ -25,6 +25,7 @@ __all__ = [
     "check",
     "equal",
     "included",
+    "is_number",
     "kind_of",
     "largest",
     "member",
@@ -119,6 +120,11 @@ def ordered(left: Value, right: Value) -> None:
     kind, other = kind_of(left), kind_of(right)
     if kind != other or kind not in _ORDERED:
         raise Flaw(f"{kind} against {other}" if kind != other else f"{kind}, which has no order")
+
+
+def is_number(value: Value) -> bool:
+    """Whether the value is a whole or decimal number, NaN and Infinity being none."""
+    return type(value) is int or (type(value) is Decimal and value.is_finite())
 
 
 def number(value: Value) -> int | Decimal:
@@ -271,9 +277,10 @@ def reach(value: Value, step: Value) -> Value:
     Raises:
         LookupError: there is none, or this is neither map nor list.
     """
+    kind = type(value)
     if type(step) is str:
-        if isinstance(value, Mapping):
-            return value[step]
-    elif type(value) is tuple and type(step) is int and step >= 0:
-        return value[step]
+        if kind is MappingProxyType or isinstance(value, Mapping):  # the first is quick, and nearly always so
+            return cast("Mapping[str, Value]", value)[step]
+    elif kind is tuple and type(step) is int and step >= 0:
+        return cast("tuple[Value, ...]", value)[step]
     raise LookupError
