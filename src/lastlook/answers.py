@@ -32,6 +32,10 @@ __all__ = [
 SCHEMA = 1
 """The schema number in every record's body."""
 
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+COMMITTED = Applied.COMMITTED
+DONE = State.COMMITTED
+
 
 def transition(
     stored: Stored,
@@ -51,9 +55,9 @@ def committed(stored: Stored, look: Look, attempt: Attempt, result: Value = None
     """The end of an attempt whose target acknowledged the effect; a target of the same engine sets the result."""
 
     def body() -> Mapping[str, Value]:
-        return explained(look, Applied.COMMITTED, attempt=attempt) | {"result": append.result}
+        return explained(look, COMMITTED, attempt=attempt) | {"result": append.result}
 
-    append = Append(attempt.intent_id, stored.row.seq, "COMMITTED", State.COMMITTED, attempt.number, body)
+    append = Append(attempt.intent_id, stored.row.seq, "COMMITTED", DONE, attempt.number, body)
     append.result = result
     return append
 
@@ -138,7 +142,7 @@ def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
     """A terminal intent answers with its record; no reads, no apply, no validators."""
     record, state = stored.record, stored.row.state
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    if state is not State.COMMITTED:
+    if state is not DONE:
         return Verdict(Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state)
     body = last_word(stored)
     try:
@@ -146,4 +150,4 @@ def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
     except (CanonicalError, LookupError):
         result = body.get("result")  # the effect is not declared here any more, or was changed: the stored value stands
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    return Verdict(outcome, Applied.COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
+    return Verdict(outcome, COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)

@@ -42,10 +42,9 @@ class Outcome(enum.IntEnum):
     REPLAN = 2
     BLOCK = 3
 
-    @property
-    def permits(self) -> bool:
+    def __init__(self, rank: int) -> None:
+        self.permits = rank <= 1
         """Whether the effect may be released: KEEP and REFRESH only."""
-        return self <= Outcome.REFRESH
 
 
 Severity = Literal[Outcome.REPLAN, Outcome.BLOCK]

@@ -19,7 +19,7 @@ from lastlook.ports import UTC
 from lastlook.premises import STRICT
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits
-from lastlook.records import Capture, State
+from lastlook.records import Capture
 from lastlook.runtime import Runtime, Tap, drive, drive_async, random_intent_id, refuse_nesting
 from lastlook.transactions import Evidence, Ledger, read_evidence
 from lastlook.verdicts import Intent, Preview, Verdict
@@ -37,6 +37,9 @@ __all__ = ["AsyncGate", "AsyncTransaction", "Gate", "Transaction"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+FAILED = Applied.FAILED
 
 
 class _GateBase:
@@ -225,10 +228,9 @@ class _GateBase:
 
     def _answered(self, runtime: Runtime, verdict: Verdict[Any]) -> Verdict[Any]:
         """Take an ended intent out of what is pending; a body's own error is raised on."""
-        state = verdict.state
-        if verdict.intent is not None and (state is State.COMMITTED or (state is not None and state.terminal)):
+        if verdict.intent is not None and verdict.state is not None and verdict.state.terminal:
             runtime.forget(verdict.intent.id)
-        if verdict.applied is Applied.FAILED and verdict.error is not None:
+        if verdict.applied is FAILED and verdict.error is not None:
             raise verdict.error
         return verdict
 

@@ -32,6 +32,12 @@ __all__ = ["Memory", "MemoryPermit"]
 Key = Any
 """A row's key: one text or number, or a tuple of them for a composite key."""
 
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+BUSY = Applied.BUSY
+COMMITTED = Applied.COMMITTED
+FAILED = Applied.FAILED
+REJECTED = Applied.REJECTED
+
 Row = "Mapping[str, Value]"
 Query = "Callable[..., object]"
 
@@ -330,7 +336,7 @@ class Memory:
             try:
                 value = attempt.body(permit)
             except Exception as error:
-                return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
+                return ApplyResult(FAILED, error=error, reason="the body raised")
             finally:
                 self._in_body = False
                 permit._open = False  # noqa: SLF001 - the permit is this module's own
@@ -346,7 +352,7 @@ class Memory:
         try:
             value = await attempt.body(permit)
         except Exception as error:
-            return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
+            return ApplyResult(FAILED, error=error, reason="the body raised")
         finally:
             permit._open = False  # noqa: SLF001 - the permit is this module's own
         with self._lock:
@@ -358,7 +364,7 @@ class Memory:
         with self._lock:
             row = self._effects.get(intent_id)
             if row is not None and row.committed_at is not None:
-                return CloseResult(Applied.COMMITTED, row.result)
+                return CloseResult(COMMITTED, row.result)
             floor = max(attempt + 1, row.floor if row is not None else 0)
             digest = row.args_digest if row is not None else ""
             self._effects[intent_id] = EffectRow(intent_id, digest, floor, None, None, None)
@@ -376,10 +382,10 @@ class Memory:
         cells = self._cells
         for address, observation in attempt.binding:
             if self._held and address in self._held:
-                return ApplyResult(Applied.BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(BUSY, reason=f"{address} is locked by another session")
             now = cells[address.identity]
             if now is not observation and now.token != observation.token:
-                return ApplyResult(Applied.REJECTED, reason=f"{address} moved after it was looked at")
+                return ApplyResult(REJECTED, reason=f"{address} moved after it was looked at")
         if attempt.not_after is not None and self._clock.now() > attempt.not_after:
             return _LATE
         return None
@@ -391,14 +397,14 @@ class Memory:
                 f"the body of intent {attempt.intent_id} wrote nothing through its permit, so nothing ties it to the "
                 "check: write through the permit, or call permit.no_write()"
             )
-            return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
+            return ApplyResult(FAILED, error=EffectNotBound(message), reason=message)
         try:
             stored = attempt.encode(value)
         except ValueError as error:
-            return ApplyResult(Applied.FAILED, error=error, reason="the result cannot be stored")
-        for address in writes:
+            return ApplyResult(FAILED, error=error, reason="the result cannot be stored")
+        for address in writes if self._held else ():
             if address in self._held:
-                return ApplyResult(Applied.BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(BUSY, reason=f"{address} is locked by another session")
         now = self._clock.now()
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE
@@ -409,14 +415,14 @@ class Memory:
                 return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder)
             if not appended.ok:
                 lost = not appended.stale
-                return ApplyResult(Applied.REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
+                return ApplyResult(REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
         for address, row in writes.items():
             self._put(address, row)
         number = attempt.number
         self._effects[attempt.intent_id] = EffectRow(
             attempt.intent_id, attempt.arguments_digest, number, number, stored, microseconds(now)
         )
-        return ApplyResult(Applied.COMMITTED, value, stored)
+        return ApplyResult(COMMITTED, value, stored)
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:
@@ -495,18 +501,18 @@ class _Cells(dict[str, Observation]):
         return self._derive(identity)
 
 
-_LATE = ApplyResult(Applied.REJECTED, reason="the permission ended before the effect was committed")
+_LATE = ApplyResult(REJECTED, reason="the permission ended before the effect was committed")
 
 
 def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
     """What the intent's own row says: committed before, of other arguments, or closed."""
     if row.committed_at is not None and row.args_digest == attempt.arguments_digest:
-        return ApplyResult(Applied.COMMITTED, row.result, row.result, repeated=True)
+        return ApplyResult(COMMITTED, row.result, row.result, repeated=True)
     if row.args_digest not in ("", attempt.arguments_digest):
         message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
-        return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
+        return ApplyResult(FAILED, error=IntegrityError(message), reason=message)
     if attempt.number < row.floor:
-        return ApplyResult(Applied.REJECTED, floor=row.floor, reason="the attempt was closed")
+        return ApplyResult(REJECTED, floor=row.floor, reason="the attempt was closed")
     return None
 
 

@@ -31,6 +31,17 @@ Seen = Observation | Unreadable
 MAX_WAVES = 3
 """How many waves of further reads a validation may need; what is declared never needs more."""
 
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+BLOCK = Outcome.BLOCK
+KEEP = Outcome.KEEP
+REFRESH = Outcome.REFRESH
+REPLAN = Outcome.REPLAN
+BOUND = Grade.BOUND
+RECORDED = Grade.RECORDED
+UNBOUND = Grade.UNBOUND
+PREDICATE = Capture.PREDICATE
+FIELD = Capture.FIELD
+
 
 class Evaluation:
     """Premises run on one set of observations: each at most once, all on the same observation of a resource.
@@ -90,7 +101,7 @@ class Evaluation:
 
     def outcome(self) -> Outcome:
         """The severity of the worst failed premise."""
-        worst = Outcome.KEEP
+        worst = KEEP
         for index, result in self.results.items():
             if result is not True:
                 severity = self.program.checks[index].severity
@@ -136,7 +147,7 @@ class _Place:
         self.token: Token | None = None
         self.watches: dict[Path, _Watch] = {}
         self.decisive = False
-        self.grade = Grade.UNBOUND
+        self.grade = UNBOUND
 
 
 class Plan:
@@ -191,7 +202,7 @@ class Plan:
         *,
         salt: bytes,
         seen: Mapping[str, Observation],
-        capture: Capture = Capture.PREDICATE,
+        capture: Capture = PREDICATE,
     ) -> None:
         self.record = record
         self.program = program
@@ -213,9 +224,9 @@ class Plan:
         surroundings = cast("Surroundings", contract.surroundings)
         for found in self.places:
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
-            found.grade = surroundings.grade(found.address.kind) if found.decisive else Grade.UNBOUND
+            found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
         self.addresses = tuple(found.address for found in self.places)
-        self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is Grade.BOUND)
+        self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
         at_hand = {} if record.differences else seen
         self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
@@ -350,7 +361,7 @@ class Look:
         self.plan = plan
         self.cells = cells
         self.differing: list[tuple[int, _Watch]] = []
-        self.outcome = Outcome.KEEP
+        self.outcome = KEEP
         self.unbindable: tuple[int, ...] = ()
         self._moved = moved
         self._contradicting: tuple[int, ...] = ()
@@ -390,8 +401,8 @@ class Look:
         mask = plan.always
         for _, watch in self.differing:
             mask |= watch.mask
-        if plan.capture is not Capture.PREDICATE:
-            differs = self.differing if plan.capture is Capture.FIELD else self.differing or self._moved
+        if plan.capture is not PREDICATE:
+            differs = self.differing if plan.capture is FIELD else self.differing or self._moved
             mask = (1 << len(plan.program.checks)) - 1 if differs else mask
         return [number for number in range(mask.bit_length()) if mask >> number & 1]
 
@@ -426,14 +437,14 @@ class Look:
 
     def decide(self) -> None:
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
-        worst = Outcome.KEEP if self._evaluation is None else self._evaluation.outcome()
+        worst = KEEP if self._evaluation is None else self._evaluation.outcome()
         for index, watch in self.differing:
-            severity = self._edge_severity(index, watch) if watch.edge else Outcome.KEEP
-            if watch.refreshes and severity < Outcome.REFRESH:
-                severity = Outcome.REFRESH
+            severity = self._edge_severity(index, watch) if watch.edge else KEEP
+            if watch.refreshes and severity < REFRESH:
+                severity = REFRESH
             worst = max(worst, severity)
         self.unbindable = self._find_unbindable()
-        self.outcome = Outcome.BLOCK if self.unbindable else worst
+        self.outcome = BLOCK if self.unbindable else worst
 
     def judge_tokens(self) -> None:
         """For the look at which nothing differs: whether all that has to be bound carries a token that can be."""
@@ -441,7 +452,7 @@ class Look:
         bad = {
             found.address.kind
             for found, cell in zip(self.plan.places, self.cells, strict=True)
-            if found.grade is not Grade.UNBOUND
+            if found.grade is not UNBOUND
             and cell is not None
             and not surroundings.can_bind(found.address.kind, cast("Observation", cell).token)
         }
@@ -450,7 +461,7 @@ class Look:
             self.unbindable = tuple(
                 n for n, check in enumerate(checks) if check.binds and not check.analysis.kinds.isdisjoint(bad)
             )
-            self.outcome = Outcome.BLOCK if self.unbindable else Outcome.KEEP
+            self.outcome = BLOCK if self.unbindable else KEEP
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
@@ -458,7 +469,7 @@ class Look:
         critical = cast("Surroundings", contract.surroundings).is_critical(
             kind, str(watch.path[0]) if watch.path else ""
         )
-        return Outcome.BLOCK if critical or contract.irreversible else Outcome.REPLAN
+        return BLOCK if critical or contract.irreversible else REPLAN
 
     def _find_unbindable(self) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
@@ -471,7 +482,7 @@ class Look:
             if (
                 index in self._unfaithful
                 or index in self._contradicting
-                or (found.grade is not Grade.UNBOUND and not self._can_bind(index, cell.token))
+                or (found.grade is not UNBOUND and not self._can_bind(index, cell.token))
             ):
                 bad.append(found.address.kind)
         if self._evaluation is not None and plan.program.joins:
@@ -491,7 +502,7 @@ class Look:
         found: list[str] = []
         for address in evaluation.reached():
             cell = evaluation.env.observations.get(address.identity)
-            if cell is not None and surroundings.grade(address.kind) is not Grade.UNBOUND:
+            if cell is not None and surroundings.grade(address.kind) is not UNBOUND:
                 if not surroundings.can_bind(address.kind, cell.token):
                     found.append(address.kind)
         return found
@@ -510,16 +521,16 @@ class Look:
             return self.plan.binding
         addresses, cells = self.plan.addresses, self.cells
         found = tuple([(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
-        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, Grade.BOUND)
+        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
         """The decisive evidence that the store owns, and checks in the transaction that opens or commits the attempt."""
         found = tuple(
             (place_.address, cell)
             for place_, cell in zip(self.plan.places, self.cells, strict=True)
-            if place_.grade is Grade.RECORDED and isinstance(cell, Observation)
+            if place_.grade is RECORDED and isinstance(cell, Observation)
         )
-        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, Grade.RECORDED)
+        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, RECORDED)
 
     def _joined(self, found: tuple[Bound, ...], grade: Grade) -> tuple[Bound, ...]:
         """Together with what was reached by following evidence, in this very look."""
@@ -567,7 +578,7 @@ class Look:
     def bindings(self) -> Mapping[str, Grade]:
         """The grade that each premise's evidence reached."""
         return {
-            check.label: Grade.UNBOUND if number in self.unbindable else check.grade
+            check.label: UNBOUND if number in self.unbindable else check.grade
             for number, check in enumerate(self.plan.program.checks)
         }
 
@@ -591,7 +602,7 @@ class Look:
         for number in self.unbindable:
             check = plan.program.checks[number]
             text = f"{check.label}: its evidence carries a token that the target cannot be bound to"
-            found.append(Finding(check.label, Outcome.BLOCK, None, text, check.because))
+            found.append(Finding(check.label, BLOCK, None, text, check.because))
         for index, watch in self.differing:
             if watch.edge:
                 where = place(plan.addresses[index], watch.path)

@@ -108,6 +108,17 @@ class Scene:
 AGAIN = object()
 """Load the intent again: it moved."""
 
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+BUSY = Applied.BUSY
+COMMITTED = Applied.COMMITTED
+IN_PROGRESS = Applied.IN_PROGRESS
+NOT_ATTEMPTED = Applied.NOT_ATTEMPTED
+REJECTED = Applied.REJECTED
+UNKNOWN = Applied.UNKNOWN
+OPEN = State.OPEN
+IN_ATTEMPT = State.ATTEMPT
+DONE = State.COMMITTED
+
 
 # The last look and the effect, one step.
 
@@ -122,7 +133,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
     rejections = 0
     while True:
         stored = (yield Load(intent_id)) or _unknown(intent_id)
-        if stored.row.state is not State.OPEN or stored.record.expires_us is not None:
+        if stored.row.state is not OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
                 continue
@@ -144,10 +155,10 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
             if look.outcome.permits:
                 verdict = yield from _attempt(scene, stored, look, row)
             else:
-                verdict = yield from _refuse(scene, stored, look, Applied.NOT_ATTEMPTED)
+                verdict = yield from _refuse(scene, stored, look, NOT_ATTEMPTED)
         if verdict is None:
             continue
-        if verdict.applied is not Applied.REJECTED:
+        if verdict.applied is not REJECTED:
             return verdict
         rejected = verdict
         rejections += 1
@@ -156,7 +167,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
 def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     """What `release` would decide now, and nothing done about it."""
     stored = (yield Load(intent_id)) or _unknown(intent_id)
-    if stored.row.state is not State.OPEN and stored.row.state.terminal:
+    if stored.row.state.terminal:
         verdict = recorded(stored, scene.plan)
         return Preview(verdict.outcome, stored.record.effect, verdict.intent, verdict.view)
     try:
@@ -239,7 +250,7 @@ def ended_already(scene: Scene, stored: Stored) -> Protocol[Any]:
     row = stored.row
     if row.state.terminal:
         return recorded(stored, scene.plan)
-    if row.state is State.ATTEMPT:
+    if row.state is IN_ATTEMPT:
         return (yield from settle(scene, stored))
     expires_us = stored.record.expires_us
     if expires_us is not None and microseconds((yield Now())) >= expires_us:
@@ -260,37 +271,37 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
     dead = row.owner == scene.owner and record.intent_id not in scene.active
     now = yield Now()
     if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
-        return last_verdict(stored, Applied.IN_PROGRESS, reason="another attempt on this intent is open")
+        return last_verdict(stored, IN_PROGRESS, reason="another attempt on this intent is open")
     closed = yield Close(record, row.attempt)
     emit(scene, AttemptClosed, record.intent_id, row.attempt, closed.status)
-    if closed.status is Applied.COMMITTED:
+    if closed.status is COMMITTED:
         body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
-        yield Transit(transition(stored, "COMMITTED", State.COMMITTED, body))
-    elif closed.status is Applied.NOT_ATTEMPTED:
-        yield Transit(transition(stored, "CLOSED", State.OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
+        yield Transit(transition(stored, "COMMITTED", DONE, body))
+    elif closed.status is NOT_ATTEMPTED:
+        yield Transit(transition(stored, "CLOSED", OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
     else:
         reason = closed.reason or "the target cannot say what became of the attempt"
-        return last_verdict(stored, Applied.UNKNOWN, reason=reason)
+        return last_verdict(stored, UNKNOWN, reason=reason)
     return AGAIN
 
 
 def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
     """The target has a commit that this store does not know of: the store was restored from an older state."""
     body = {"schema": SCHEMA, "outcome": "KEEP", "applied": "COMMITTED", "result": row.result, "recovered": True}
-    append = transition(stored, "COMMITTED", State.COMMITTED, body, attempt=row.attempt or stored.row.attempt)
+    append = transition(stored, "COMMITTED", DONE, body, attempt=row.attempt or stored.row.attempt)
     if (yield Transit(append)).ok:
-        emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", State.COMMITTED)
+        emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", DONE)
 
 
 def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
     """Stored arguments do not fit today's signature: the intent has to be planned anew."""
     view = drifted(stored, why)
-    if not (yield Transit(transition(stored, "VERDICT", State.OPEN, view.body))).ok:
+    if not (yield Transit(transition(stored, "VERDICT", OPEN, view.body))).ok:
         return None
     record = stored.record
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
     return Verdict(
-        Outcome.REPLAN, Applied.NOT_ATTEMPTED, record.effect, intent, view, state=State.OPEN, reason=why
+        Outcome.REPLAN, NOT_ATTEMPTED, record.effect, intent, view, state=OPEN, reason=why
     )
 
 
@@ -301,11 +312,11 @@ def _refuse(
     scene: Scene, stored: Stored, look: Look, applied: Applied, reason: str = ""
 ) -> Protocol[Verdict[Any] | None]:
     """Journal why nothing was released (row 2); None if somebody else moved the intent meanwhile."""
-    append = transition(stored, "VERDICT", State.OPEN, lambda: explained(look, applied, reason=reason))
+    append = transition(stored, "VERDICT", OPEN, lambda: explained(look, applied, reason=reason))
     if not (yield Transit(append)).ok:
         return None
-    emit(scene, StateChanged, stored.record.intent_id, "VERDICT", State.OPEN)
-    return answer(stored, look, applied, State.OPEN, reason=reason)
+    emit(scene, StateChanged, stored.record.intent_id, "VERDICT", OPEN)
+    return answer(stored, look, applied, OPEN, reason=reason)
 
 
 def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) -> Protocol[Verdict[Any] | None]:
@@ -348,9 +359,9 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         intent_id=attempt.intent_id,
         seq=stored.row.seq,
         kind="ATTEMPT",
-        state=State.ATTEMPT,
+        state=IN_ATTEMPT,
         attempt=attempt.number,
-        body=lambda: explained(look, Applied.IN_PROGRESS, attempt=attempt),
+        body=lambda: explained(look, IN_PROGRESS, attempt=attempt),
         owner=scene.owner,
         deadline_us=microseconds(deadline),
         checks=look.owned(),
@@ -359,7 +370,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     if appended.holder is not None:
         return lane_held(stored, look, appended.holder)
     if appended.stale:
-        return (yield from _refuse(scene, stored, look, Applied.REJECTED, f"{appended.stale} moved"))
+        return (yield from _refuse(scene, stored, look, REJECTED, f"{appended.stale} moved"))
     if not appended.ok:
         return None
     emit(scene, AttemptOpened, attempt.intent_id, attempt.number)
@@ -371,19 +382,19 @@ def _apply(
 ) -> Protocol[Verdict[Any] | None]:
     """The conditional apply (line 18), tried again in place while the target is busy, then its answer journaled."""
     said = yield from _asked(look, attempt, journal)
-    if said.status is Applied.BUSY:
+    if said.status is BUSY:
         said = yield from _patiently(scene, look, attempt, journal, said)
     emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
-    if said.status is Applied.COMMITTED:
+    if said.status is COMMITTED:
         if journal is None or said.repeated:
             return (yield from _record_commit(scene, stored, look, attempt, said))
-        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", State.COMMITTED)
-        return answer(stored, look, Applied.COMMITTED, State.COMMITTED, result=said.value)
-    if said.status is Applied.UNKNOWN:
+        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", DONE)
+        return answer(stored, look, COMMITTED, DONE, result=said.value)
+    if said.status is UNKNOWN:
         return (yield from _resolve_unknown(scene, stored, look, attempt, said))
     if said.lost:
         return None
-    if said.status is Applied.IN_PROGRESS:
+    if said.status is IN_PROGRESS:
         return lane_held(stored, look, said.reason)
     # A fence tells of attempts that this store has forgotten: count on from there.
     number = max(attempt.number, said.floor - 1)
@@ -391,13 +402,13 @@ def _apply(
     append = transition(
         stored,
         kind,
-        State.OPEN,
+        OPEN,
         lambda: explained(look, said.status, attempt=attempt, reason=said.reason),
         attempt=number,
     )
     if not (yield Transit(append)).ok:
         return None
-    return answer(stored, look, said.status, State.OPEN, reason=said.reason, error=said.error)
+    return answer(stored, look, said.status, OPEN, reason=said.reason, error=said.error)
 
 
 def _patiently(
@@ -405,7 +416,7 @@ def _patiently(
 ) -> Protocol[ApplyResult]:
     """Try a busy target again in place, with longer and longer pauses, for as long as the patience lasts (row 7)."""
     waited, pause = 0.0, scene.limits.pause
-    while said.status is Applied.BUSY and waited < scene.limits.patience:
+    while said.status is BUSY and waited < scene.limits.patience:
         yield Pause(pause)
         waited += pause
         pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
@@ -418,7 +429,7 @@ def _asked(look: Look, attempt: Attempt, journal: Journal | None) -> Protocol[Ap
     try:
         return (yield Apply(look.plan, attempt, journal))  # type: ignore[no-any-return]  # the driver's reply
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-        return ApplyResult(Applied.UNKNOWN, error=error, reason=f"the target raised {type(error).__name__}")
+        return ApplyResult(UNKNOWN, error=error, reason=f"the target raised {type(error).__name__}")
 
 
 def _record_commit(
@@ -435,9 +446,9 @@ def _record_commit(
     else:
         if not appended.ok:
             return None
-        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", State.COMMITTED)
-    state = State.COMMITTED if error is None else stored.row.state
-    return answer(stored, look, Applied.COMMITTED, state, result=result, error=error)
+        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", DONE)
+    state = DONE if error is None else stored.row.state
+    return answer(stored, look, COMMITTED, state, result=result, error=error)
 
 
 def _resolve_unknown(
@@ -446,19 +457,19 @@ def _resolve_unknown(
     """No answer (row 8): close at the target before anything else; what it cannot tell stays unknown."""
     closed = yield Close(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
-    if closed.status is Applied.COMMITTED:
+    if closed.status is COMMITTED:
         yield Transit(committed(stored, look, attempt, closed.stored))
         return None
-    if closed.status is Applied.NOT_ATTEMPTED:
+    if closed.status is NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
         body: dict[str, Value] = {"schema": SCHEMA, "attempt": attempt.number, "reason": reason}
-        if not (yield Transit(transition(stored, "CLOSED", State.OPEN, body, attempt=attempt.number))).ok:
+        if not (yield Transit(transition(stored, "CLOSED", OPEN, body, attempt=attempt.number))).ok:
             return None
-        return answer(stored, look, Applied.REJECTED, State.OPEN, reason=reason, error=said.error)
+        return answer(stored, look, REJECTED, OPEN, reason=reason, error=said.error)
     if look.plan.one_engine and (yield from load(attempt.intent_id)).row.seq != stored.row.seq:
         return None  # the lost reply was that of a commit, which the store itself knows
     reason = said.reason or "no answer came"
-    return answer(stored, look, Applied.UNKNOWN, stored.row.state, reason=reason, error=said.error)
+    return answer(stored, look, UNKNOWN, stored.row.state, reason=reason, error=said.error)
 
 
 # Telling.

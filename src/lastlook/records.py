@@ -180,10 +180,9 @@ class State(enum.Enum):
     EXPIRED = "EXPIRED"
     SUPERSEDED = "SUPERSEDED"
 
-    @property
-    def terminal(self) -> bool:
+    def __init__(self, name: str) -> None:
+        self.terminal = name not in ("OPEN", "ATTEMPT")
         """Whether no transition leaves this state."""
-        return self not in (State.OPEN, State.ATTEMPT)
 
 
 class Capture(enum.Enum):

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore", "chain_digest"]
 
 GENESIS = ""
+
+# An enum's member costs a look-up by name each time, at nearly the price of a premise.
+OPEN = State.OPEN
+IN_ATTEMPT = State.ATTEMPT
+COMMITTED = State.COMMITTED
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _Entry = tuple[str, dt.datetime, "Callable[[], Mapping[str, Value]]"]
 
@@ -45,7 +50,7 @@ class _Chain:
 
     def __init__(self, record: IntentRecord, at: dt.datetime) -> None:
         self.record = record
-        self.row = IntentRow(State.OPEN, 0, 0, None, None)
+        self.row = IntentRow(OPEN, 0, 0, None, None)
         self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
         self.encoded: list[JournalEntry] = []
         self.stored: Stored | None = None
@@ -117,7 +122,7 @@ class MemoryStore:
             chain.entries.append((append.kind, at, append.body))
             chain.row = IntentRow(append.state, row.seq + 1, append.attempt, append.owner, append.deadline_us)
             chain.stored = None
-            if append.state is State.ATTEMPT:
+            if append.state is IN_ATTEMPT:
                 self._lanes[lane] = append.intent_id
             elif holder == append.intent_id:
                 del self._lanes[lane]
@@ -195,7 +200,7 @@ DONE = Appended(ok=True)
 
 def _takes_lane(row: IntentRow, append: Append) -> bool:
     """Whether the transition acts on the target: opens an attempt, or commits without having opened one."""
-    return append.state is State.ATTEMPT or (append.state is State.COMMITTED and row.state is State.OPEN)
+    return append.state is IN_ATTEMPT or (append.state is COMMITTED and row.state is OPEN)
 
 
 def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:
