@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
@@ -95,6 +95,7 @@ class Program:
         decisive: the slots that premises name.
         joins: some evidence is known only from other evidence.
         volatile: some premise reads the clock.
+        affected: the numbers of the premises in each mask that was asked for.
     """
 
     slots: SlotTable
@@ -105,6 +106,7 @@ class Program:
     decisive: frozenset[int]
     joins: bool
     volatile: bool
+    affected: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
 
 @dataclass(frozen=True, slots=True)

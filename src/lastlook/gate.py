@@ -236,15 +236,15 @@ class _GateBase:
 
     def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
         """Follow a hint through the index, and say of each pending intent it reaches what its gate would say (EVENT)."""
-        closure = runtime.index.closure(change)
         if self._tap.listeners:
+            closure = runtime.index.closure(change)
             nodes = tuple("/".join(node) for node in closure.nodes)
             self._tap.emit(ClosureComputed(repr(change), nodes, closure.intents))
         previews: list[Preview] = []
-        for intent_id in closure.intents:
+        for intent_id in runtime.index.reached(change):
             plan = runtime.plans.get(intent_id)
             if plan is not None:
-                previews.append((yield from protocol.hinted(runtime.scene, plan, change.address, change.fields)))
+                previews.append((yield from protocol.hinted(runtime.scene, plan, change.reached, change.fields)))
         return previews
 
     def _ledger(self, runtime: Runtime, transaction_id: str | None) -> Ledger:

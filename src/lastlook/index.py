@@ -15,6 +15,7 @@ __all__ = ["Change", "Closure", "Index"]
 Node = tuple[str, ...]
 """A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, number) or ("intent", id)."""
 
+NOTHING: dict[str, list[int]] = {}
 CLEAR_AT = 1024
 """How many ended intents the index may hold before it clears them away."""
 
@@ -108,6 +109,23 @@ class Index:
                 posting.pop(record.intent_id, None)
                 if not posting:
                     del self._postings[identity]
+
+    def reached(self, change: Change) -> list[str]:
+        """The pending intents that the change reaches; the same as in its closure."""
+        found: dict[str, None] = {}
+        names = None if not change.fields or self._capture is Capture.OBJECT else change.fields
+        for identity in change.reached:
+            for intent_id, numbers in self._postings.get(identity, NOTHING).items():
+                entry = self._entries.get(intent_id)
+                if entry is None or intent_id in found:
+                    continue
+                reads = entry.record.reads
+                for number in numbers:
+                    path = reads[number].path
+                    if (names is None or not path or path[0] in names) and entry.successors(number):
+                        found[intent_id] = None
+                        break
+        return list(found)
 
     def closure(self, change: Change) -> Closure:
         """Every node that the change reaches, each visited once (lines 6-7).

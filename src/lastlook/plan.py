@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
@@ -54,10 +55,10 @@ class Evaluation:
 
     __slots__ = ("env", "program", "results", "touched", "waiting")
 
-    def __init__(self, program: Program, env: Env, run: Iterable[int]) -> None:
+    def __init__(self, program: Program, env: Env, run: Sequence[int]) -> None:
         self.program = program
         self.env = env
-        self.waiting = list(run)
+        self.waiting: Sequence[int] = run
         self.results: dict[int, bool | str] = {}
         self.touched: dict[int, tuple[tuple[Address, Path], ...]] = {}
 
@@ -66,15 +67,15 @@ class Evaluation:
         env, checks, results = self.env, self.program.checks, self.results
         env.missing.clear()
         env.unjudged.clear()
-        waiting, self.waiting = self.waiting, []
-        for index in waiting:
+        waiting: list[int] = []
+        for index in self.waiting:
             check = checks[index]
             if check.traced:
                 env.touched = []
             try:
                 value = check.holds(env)
             except Pending:
-                self.waiting.append(index)
+                waiting.append(index)
                 continue
             except Unverifiable as unverifiable:
                 results[index] = unverifiable.reason
@@ -84,6 +85,7 @@ class Evaluation:
             if check.traced:
                 self.touched[index] = tuple(env.touched or ())
                 env.touched = None
+        self.waiting = waiting
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
         """Take in what was read."""
@@ -97,7 +99,7 @@ class Evaluation:
         """Everything that still waits is unverifiable."""
         for index in self.waiting:
             self.results[index] = reason
-        self.waiting = []
+        self.waiting = ()
 
     def outcome(self) -> Outcome:
         """The severity of the worst failed premise."""
@@ -127,10 +129,11 @@ class Evaluation:
 class _Watch:
     """What a change at one place touches: premises by bit, conservative edges, and whether it refreshes."""
 
-    __slots__ = ("digest", "edge", "mask", "path", "refreshes")
+    __slots__ = ("digest", "edge", "field", "mask", "path", "refreshes")
 
     def __init__(self, path: Path, digest: str | None) -> None:
         self.path = path
+        self.field = path[0] if len(path) == 1 else None
         self.digest = digest
         self.mask = 0
         self.edge = False
@@ -140,12 +143,13 @@ class _Watch:
 class _Place:
     """A resource to look at: its address, the token it was recorded with, and what is watched in it."""
 
-    __slots__ = ("address", "decisive", "grade", "token", "watches")
+    __slots__ = ("address", "decisive", "grade", "recorded", "token", "watches")
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.token: Token | None = None
         self.watches: dict[Path, _Watch] = {}
+        self.recorded: tuple[_Watch, ...] = ()
         self.decisive = False
         self.grade = UNBOUND
 
@@ -171,8 +175,11 @@ class Plan:
     """
 
     __slots__ = (
+        "_actor",
         "_always",
+        "_captured",
         "_generation",
+        "_regular",
         "addresses",
         "binding",
         "body",
@@ -217,12 +224,16 @@ class Plan:
         self.one_engine = False
         self._generation = -1
         self._always = 0
+        self._actor = ABSENT if record.actor is None else record.actor
+        self._captured = dict(record.captured)
         places: dict[str, _Place] = {}
         self.slot_index = self._place_slots(places)
+        self._regular = self.slot_index == tuple(range(len(self.slot_index)))
         self._watch_reads(places)
         self.places = tuple(places.values())
         surroundings = cast("Surroundings", contract.surroundings)
         for found in self.places:
+            found.recorded = tuple(watch for watch in found.watches.values() if watch.digest is not None)
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
             found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
         self.addresses = tuple(found.address for found in self.places)
@@ -235,14 +246,14 @@ class Plan:
 
     def _rest(self) -> None:
         """Prepare the answer of a look at which nothing differs."""
-        self.keep = Look(self, self.seen, ())
+        self.keep = Look(self, self.seen)
         self.keep.judge_tokens()
         self.binding = tuple([(self.addresses[n], cell) for n in self.bound if (cell := self.seen[n]) is not None])
         self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
 
     def _place_slots(self, places: dict[str, _Place]) -> tuple[int, ...]:
         """Where each slot's observation stands among the places; -1 where its key depends on evidence."""
-        env = self.env()
+        env = Env(self.program.slots, self.record.arguments, self._actor)
         index: list[int] = []
         order: dict[str, int] = {}
         for slot, derived in enumerate(self.program.slots.derived):
@@ -285,13 +296,18 @@ class Plan:
                     watches = listed[self.slot_index[rule.slot]].watches
                     watches.setdefault(rule.path, _Watch(rule.path, None)).refreshes = True
 
-    def env(self) -> Env:
-        """An environment in which nothing has been read yet."""
-        record = self.record
-        actor = ABSENT if record.actor is None else record.actor
-        # A one-shot call has no earlier look, so what it must find unchanged is what it finds.
-        captured = dict(record.captured)
-        return Env(self.program.slots, record.arguments, actor, captured=captured, capturing=record.one_shot)
+    def env(self, cells: Sequence[Seen | None]) -> Env:
+        """An environment with the cells in their slots; what is in no slot is still to be looked up."""
+        program, record = self.program, self.record
+        if self._regular:
+            slots: list[Any] = list(cells[: len(self.slot_index)])
+        else:
+            slots = [cells[index] if index >= 0 else None for index in self.slot_index]
+        env = Env.of_look(program.slots, record.arguments, self._actor, self._captured, slots)
+        if record.one_shot and record.premises:
+            # A one-shot call has no earlier look, so what it must find unchanged is what it finds.
+            env.captured, env.capturing = dict(self._captured), True
+        return env
 
     @property
     def always(self) -> int:
@@ -312,27 +328,38 @@ class Plan:
         """Diff one look against what was recorded (lines 4-5); the affected premises are yet to run."""
         if cells == self.seen and not self.always:
             return self.keep
-        seen = self.seen
-        moved = [index for index, cell in enumerate(cells) if cell is not seen[index]]
-        look = Look(self, cells, moved)
-        if moved and look.nothing_differs:
+        look = Look(self, cells)
+        look.compare()
+        if look.moved and look.nothing_differs:
             # The values are the recorded ones and no token contradicts: from now on, identity tells.
             self.seen = cast("tuple[Observation | None, ...]", cells)
             self._rest()
         return look
 
-    def hinted(self, cells: tuple[Seen, ...], address: Address, fields: tuple[str, ...]) -> Look:
-        """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing."""
-        look = Look(self, cells, ())
-        reached = (address.identity, collection_of(address.kind).identity)
+    def hinted(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look:
+        """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing.
+
+        Args:
+            cells: today's evidence.
+            reached: the identities of the resources that the hint is about.
+            fields: the fields that it names; none for the whole resource.
+        """
+        look = Look(self, cells)
+        differing = look.differing
         for index, found in enumerate(self.places):
             if found.address.identity in reached:
-                look.differing.extend(
-                    (index, watch)
-                    for watch in found.watches.values()
-                    if not fields or not watch.path or watch.path[0] in fields
-                )
+                for watch in found.recorded:
+                    if not fields or not watch.path or watch.path[0] in fields:
+                        differing.append((index, watch))
         return look
+
+    def affected(self, mask: int) -> tuple[int, ...]:
+        """The numbers of the premises in a mask; worked out once for each."""
+        known = self.program.affected.get(mask)
+        if known is None:
+            known = tuple([number for number in range(mask.bit_length()) if mask >> number & 1])
+            self.program.affected[mask] = known
+        return known
 
 
 class Look:
@@ -348,38 +375,45 @@ class Look:
     __slots__ = (
         "_contradicting",
         "_evaluation",
-        "_moved",
         "_unfaithful",
         "cells",
         "differing",
+        "moved",
         "outcome",
         "plan",
         "unbindable",
     )
 
-    def __init__(self, plan: Plan, cells: Sequence[Seen | None], moved: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
         self.cells = cells
+        self.moved: tuple[int, ...] = ()
         self.differing: list[tuple[int, _Watch]] = []
         self.outcome = KEEP
         self.unbindable: tuple[int, ...] = ()
-        self._moved = moved
         self._contradicting: tuple[int, ...] = ()
         self._unfaithful: tuple[int, ...] = ()
         self._evaluation: Evaluation | None = None
-        for index in moved:
-            self._compare(index, cells[index])
 
     @property
     def nothing_differs(self) -> bool:
         """Whether the moved cells hold what was recorded, under tokens that do not contradict."""
         return not (self.differing or self._contradicting or any(isinstance(cell, Unreadable) for cell in self.cells))
 
-    def _compare(self, index: int, now: Seen | None) -> None:
-        """Narrow a moved cell to the recorded parts that differ: a row's token moves with any of its fields."""
-        found, then = self.plan.places[index], self.plan.seen[index]
+    def compare(self) -> None:
+        """Find the cells that moved, and narrow each to the recorded parts that differ."""
+        index = 0
+        for now, then in zip(self.cells, self.plan.seen, strict=True):
+            if now is not then:
+                self.moved += (index,)
+                self._compare(index, now, then)
+            index += 1
+
+    def _compare(self, index: int, now: Seen | None, then: Observation | None) -> None:
+        """A row's token moves with any of its fields: what counts is which of the recorded parts differ."""
+        found = self.plan.places[index]
         token = then.token if then is not None else found.token
-        if not isinstance(now, Observation):
+        if type(now) is not Observation:
             self.differing.extend((index, watch) for watch in found.watches.values())
         elif token is not None and now.token.precedes(token):
             # Ordered versions never go back by themselves: a restore, or a replica that lags.
@@ -387,42 +421,33 @@ class Look:
             self.differing.extend((index, watch) for watch in found.watches.values())
         else:
             before = len(self.differing)
-            for watch in found.watches.values():
-                if watch.digest is not None and not _same(then, now, watch, self.plan.salt):
+            for watch in found.recorded:
+                if not _same(then, now, watch, self.plan.salt):
                     self.differing.append((index, watch))
-            if len(self.differing) > before and now.token == token:
+            if len(self.differing) > before and token is not None and now.token == token:
                 self._unfaithful += (index,)
 
     # Running (lines 7-13).
 
-    def affected(self) -> list[int]:
-        """The premises to run: those that a differing place touches, and those that always run."""
+    def start(self, now: dt.datetime | None) -> Evaluation | None:
+        """Run the affected premises on this look's observations; the evaluation, if some must wait for more."""
         plan = self.plan
         mask = plan.always
         for _, watch in self.differing:
             mask |= watch.mask
-        if plan.capture is not PREDICATE:
-            differs = self.differing if plan.capture is FIELD else self.differing or self._moved
-            mask = (1 << len(plan.program.checks)) - 1 if differs else mask
-        return [number for number in range(mask.bit_length()) if mask >> number & 1]
-
-    def start(self, now: dt.datetime | None) -> Evaluation | None:
-        """Prepare the affected premises to run on this look's observations; None if there are none."""
-        run = self.affected()
-        if not run:
+        if plan.capture is not PREDICATE and (self.differing or (self.moved and plan.capture is not FIELD)):
+            mask = (1 << len(plan.program.checks)) - 1
+        if not mask:
             return None
-        plan, cells = self.plan, self.cells
-        env = plan.env()
+        env = plan.env(self.cells)
         env.now = now
-        for slot, index in enumerate(plan.slot_index):
-            if index >= 0 and isinstance(cell := cells[index], Observation) and index not in self._contradicting:
-                env.slots[slot] = cell
-        if plan.program.joins or None in env.slots:
-            self._list_cells(env)
-        self._evaluation = Evaluation(plan.program, env, run)
-        return self._evaluation
+        if plan.program.joins or self._contradicting or not all(type(cell) is Observation for cell in env.slots):
+            self._place_cells(env)
+        evaluation = self._evaluation = Evaluation(plan.program, env, plan.affected(mask))
+        evaluation.run()
+        return evaluation if evaluation.waiting else None
 
-    def _list_cells(self, env: Env) -> None:
+    def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""
         for index, cell in enumerate(self.cells):
             identity = self.plan.addresses[index].identity
@@ -432,6 +457,9 @@ class Look:
                 env.unreadable[identity] = cell.reason
             elif cell is not None:
                 env.observations[identity] = cell
+        for slot, index in enumerate(self.plan.slot_index):
+            if index in self._contradicting or not isinstance(env.slots[slot], Observation):
+                env.slots[slot] = None
 
     # Deciding (lines 14-15).
 
@@ -475,7 +503,7 @@ class Look:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
         plan = self.plan
         bad: list[str] = []
-        for index in self._moved:
+        for index in self.moved:
             cell, found = self.cells[index], plan.places[index]
             if not found.decisive or not isinstance(cell, Observation):
                 continue
@@ -660,11 +688,13 @@ def _token(token: Token) -> tuple[str, str, int | str | bytes]:
 
 def _same(then: Observation | None, now: Observation, watch: _Watch, salt: bytes) -> bool:
     """Whether a recorded part is what it was: by value where the recorded observation is at hand, else by digest."""
-    value = at(now.value, watch.path)
-    if then is not None:
-        was = at(then.value, watch.path)
-        return was is value or canonical.same(was, value)
-    return canonical.fingerprint(value, salt=salt) == watch.digest
+    if then is None:
+        return canonical.fingerprint(at(now.value, watch.path), salt=salt) == watch.digest
+    if watch.field is not None and type(then.value) is MappingProxyType is type(now.value):
+        was, value = then.value.get(watch.field, ABSENT), now.value.get(watch.field, ABSENT)  # type: ignore[arg-type]
+    else:
+        was, value = at(then.value, watch.path), at(now.value, watch.path)
+    return was is value or canonical.same(was, value)
 
 
 def _conservative_edges(record: IntentRecord) -> tuple[int, ...]:

@@ -41,14 +41,14 @@ from lastlook.records import State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.plan import Plan
     from lastlook.ports import Store, Stored
-    from lastlook.records import Address, EffectRow
+    from lastlook.records import EffectRow
 
 __all__ = [
     "AGAIN",
@@ -179,10 +179,10 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     return plan.preview if look is plan.keep else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
 
-def hinted(scene: Scene, plan: Plan, address: Address, fields: tuple[str, ...]) -> Protocol[Preview]:
+def hinted(scene: Scene, plan: Plan, reached: Sequence[str], fields: tuple[str, ...]) -> Protocol[Preview]:
     """What a change hint makes of one pending intent (EVENT): the premises it touches, on today's evidence."""
     cells = yield plan.observe
-    look = yield from look_at(scene, plan, cells, trigger="EVENT", look=plan.hinted(cells, address, fields))
+    look = yield from look_at(scene, plan, cells, trigger="EVENT", look=plan.hinted(cells, reached, fields))
     return Preview(look.outcome, plan.record.effect, plan.intent, look)
 
 
@@ -198,11 +198,9 @@ def look_at(
     if look is None:
         look = plan.look(cells)
     if look is not plan.keep:
-        evaluation = look.start((yield Now()) if plan.program.volatile else None)
-        if evaluation is not None:
-            evaluation.run()
-            if evaluation.waiting:
-                yield from finish(evaluation)
+        waiting = look.start((yield Now()) if plan.program.volatile else None)
+        if waiting is not None:
+            yield from finish(waiting)
         look.decide()
     if scene.emit is not None:
         _tell(scene.emit, plan, look, trigger)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -18,10 +17,14 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["Analysis", "ValidatorCall", "analyse", "field_place"]
+__all__ = [
+    "Analysis",
+    "ValidatorCall",
+    "analyse",
+    "field_place",
+]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ValidatorCall:
     """A call of a registered validator that an expression makes.
 
@@ -32,13 +35,15 @@ class ValidatorCall:
         arguments: the number of its arguments.
     """
 
-    name: str
-    version: str
-    params: Mapping[str, Value]
-    arguments: int
+    __slots__ = ("arguments", "name", "params", "version")
+
+    def __init__(self, name: str, version: str, params: Mapping[str, Value], arguments: int) -> None:
+        self.name: Final = name
+        self.version: Final = version
+        self.params: Final = params
+        self.arguments: Final = arguments
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """What an expression names.
 
@@ -57,17 +62,46 @@ class Analysis:
         captures: what `unchanged` captures.
     """
 
-    arguments: frozenset[str]
-    uses_actor: bool
-    static: tuple[tuple[Ref, Path], ...]
-    dynamic: bool
-    depth: int
-    kinds: frozenset[str]
-    collections: frozenset[str]
-    fields: frozenset[tuple[str, str]]
-    clock: bool
-    calls: tuple[ValidatorCall, ...]
-    captures: tuple[Expr[Any], ...]
+    __slots__ = (
+        "arguments",
+        "calls",
+        "captures",
+        "clock",
+        "collections",
+        "depth",
+        "dynamic",
+        "fields",
+        "kinds",
+        "static",
+        "uses_actor",
+    )
+
+    def __init__(
+        self,
+        *,
+        arguments: frozenset[str],
+        uses_actor: bool,
+        static: tuple[tuple[Ref, Path], ...],
+        dynamic: bool,
+        depth: int,
+        kinds: frozenset[str],
+        collections: frozenset[str],
+        fields: frozenset[tuple[str, str]],
+        clock: bool,
+        calls: tuple[ValidatorCall, ...],
+        captures: tuple[Expr[Any], ...],
+    ) -> None:
+        self.arguments: Final = arguments
+        self.uses_actor: Final = uses_actor
+        self.static: Final = static
+        self.dynamic: Final = dynamic
+        self.depth: Final = depth
+        self.kinds: Final = kinds
+        self.collections: Final = collections
+        self.fields: Final = fields
+        self.clock: Final = clock
+        self.calls: Final = calls
+        self.captures: Final = captures
 
 
 _KNOWN: Final[WeakKeyDictionary[Node, Analysis]] = WeakKeyDictionary()

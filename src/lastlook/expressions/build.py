@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook import canonical
@@ -17,7 +16,35 @@ from lastlook.records import Address
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_DEPTH", "MAX_HEIGHT"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_HEIGHT",
+    "arithmetic",
+    "as_utc",
+    "before",
+    "call",
+    "compare",
+    "condition",
+    "exists",
+    "field",
+    "fresh",
+    "holds",
+    "item",
+    "largest",
+    "listed",
+    "literal",
+    "logic",
+    "make",
+    "member",
+    "negation",
+    "pluck",
+    "quantifier",
+    "reference",
+    "root",
+    "rounded",
+    "suggestion",
+    "unary",
+]
 
 MAX_DEPTH: Final = 3
 """How many reads may follow each other until a key is known."""
@@ -50,7 +77,7 @@ def make(op: str, *args: Any) -> Node:
         )
     # The condition of a quantifier speaks of that quantifier's own rows.
     outer = below[:1] if op in QUANTIFIERS else below
-    return Node(op, args, height, clock, any(part.free for part in outer))
+    return Node(op, args, height, clock=clock, free=any(part.free for part in outer))
 
 
 def _bounded_height(height: int) -> int:
@@ -149,6 +176,8 @@ def field(ref: RefNode, name: object) -> Node:
 
 def suggestion(name: str, names: Iterable[str]) -> str:
     """`: did you mean ...?`, or what there is."""
+    from difflib import get_close_matches  # only for a message
+
     known = sorted(names)
     close = get_close_matches(name, known, n=1)
     return f": did you mean {close[0]!r}?" if close else f": it has {', '.join(map(repr, known)) or 'none'}"

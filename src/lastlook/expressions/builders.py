@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lastlook.expressions.resources import Ref
 
 __all__ = [
+    "Arguments",
+    "Row",
     "actor",
     "arg",
     "before",

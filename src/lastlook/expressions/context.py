@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.expressions.operations import Compiled, Place
 
-__all__ = ["before", "checked", "fresh", "judgement", "last_before", "last_fresh", "unchanged"]
+__all__ = [
+    "before",
+    "checked",
+    "fresh",
+    "judgement",
+    "last_before",
+    "last_fresh",
+    "unchanged",
+]
 
 
 def checked(part: Compiled, place: Place) -> Compiled:

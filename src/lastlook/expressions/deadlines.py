@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from lastlook.expressions.tree import Node
 
-    Deadline: TypeAlias = Callable[[Env], datetime | None]
+    _Deadline: TypeAlias = Callable[[Env], datetime | None]
 
-__all__ = ["valid_until"]
+__all__ = [
+    "valid_until",
+]
 
 
 def valid_until(expr: Expr[Any], slots: SlotTable) -> Callable[[Env], datetime | None]:
@@ -29,7 +31,7 @@ def valid_until(expr: Expr[Any], slots: SlotTable) -> Callable[[Env], datetime |
     return _until(node_of(expr), slots)
 
 
-def _until(node: Node, slots: SlotTable) -> Deadline:
+def _until(node: Node, slots: SlotTable) -> _Deadline:
     if not node.clock:
         return lambda _: None
     place = place_of(node, slots)
@@ -46,11 +48,11 @@ def _until(node: Node, slots: SlotTable) -> Deadline:
             return _latest([(compile_condition(part, slots), _until(part, slots)) for part in node.args])
 
 
-def _earliest(parts: list[Deadline]) -> Deadline:
+def _earliest(parts: list[_Deadline]) -> _Deadline:
     return lambda env: min((moment for part in parts if (moment := part(env)) is not None), default=None)
 
 
-def _latest(branches: list[tuple[operations.Compiled, Deadline]]) -> Deadline:
+def _latest(branches: list[tuple[operations.Compiled, _Deadline]]) -> _Deadline:
     def latest(env: Env) -> datetime | None:
         last: datetime | None = None
         for holds, until in branches:

@@ -10,7 +10,14 @@ from uuid import UUID
 
 from lastlook.expressions.tree import Node, Path, RefNode
 
-__all__ = ["SYMBOLS", "Namer", "render_node", "render_path", "render_ref", "render_value"]
+__all__ = [
+    "SYMBOLS",
+    "Namer",
+    "render_node",
+    "render_path",
+    "render_ref",
+    "render_value",
+]
 
 Namer: TypeAlias = Callable[[RefNode], str]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lastlook.canonical import ABSENT
 
@@ -16,7 +15,12 @@ if TYPE_CHECKING:
     from lastlook.expressions.tree import Path
     from lastlook.records import Address, Observation
 
-__all__ = ["Env", "Judgement", "Pending", "Unverifiable"]
+__all__ = [
+    "Env",
+    "Judgement",
+    "Pending",
+    "Unverifiable",
+]
 
 
 class Unverifiable(Exception):
@@ -41,7 +45,6 @@ class Pending(Exception):
     """Something must be read or judged first; `Env.missing` and `Env.unjudged` say what."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Judgement:
     """A validator's call that is to be made.
 
@@ -53,11 +56,16 @@ class Judgement:
         values: its arguments.
     """
 
-    key: str
-    name: str
-    version: str
-    params: Mapping[str, Value]
-    values: tuple[Value, ...]
+    __slots__ = ("key", "name", "params", "values", "version")
+
+    def __init__(
+        self, key: str, name: str, version: str, params: Mapping[str, Value], values: tuple[Value, ...]
+    ) -> None:
+        self.key: Final = key
+        self.name: Final = name
+        self.version: Final = version
+        self.params: Final = params
+        self.values: Final = values
 
 
 class Env:
@@ -131,6 +139,34 @@ class Env:
         self.unjudged: dict[str, Judgement] = {}
         self.touched = touched
         self.row: Value = ABSENT
+
+    @classmethod
+    def of_look(
+        cls,
+        table: SlotTable,
+        arguments: Mapping[str, Value],
+        actor: Mapping[str, Value] | Absent,
+        captured: dict[str, Value],
+        slots: list[Observation | None],
+    ) -> Env:
+        """An environment of one look whose slots are filled already; as the constructor, without its choices."""
+        env = cls.__new__(cls)
+        env.table = table
+        env.arguments = arguments
+        env.actor = actor
+        env.observations = {}
+        env.unreadable = {}
+        env.slots = slots
+        env.addresses = [None] * len(slots)
+        env.now = None
+        env.captured = captured
+        env.capturing = False
+        env.judged = {}
+        env.missing = {}
+        env.unjudged = {}
+        env.touched = None
+        env.row = ABSENT
+        return env
 
     def address(self, slot: int) -> Address:
         """The address of a slot.

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from lastlook.expressions.operations import Compiled, Place
     from lastlook.records import Observation
 
-__all__ = ["SlotTable", "compile_condition", "compile_expression", "compile_node", "place_of"]
+__all__ = [
+    "SlotTable",
+    "compile_condition",
+    "compile_expression",
+    "compile_key",
+    "compile_node",
+    "place_of",
+]
 
 
 _EVIDENCE: Final = frozenset({"field", "rows", "exists_row"})

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from lastlook.expressions.tree import Path
     from lastlook.records import Address
 
-    Public: TypeAlias = Callable[[Address, Path], bool]
+    _Public: TypeAlias = Callable[[Address, Path], bool]
 
-__all__ = ["explain", "render"]
+__all__ = [
+    "explain",
+    "render",
+]
 
 
 def render(expr: Expr[Any]) -> str:
@@ -27,7 +30,7 @@ def render(expr: Expr[Any]) -> str:
     return render_node(node_of(expr))
 
 
-def explain(expr: Expr[Any], env: Env, *, public: Public, reveal: bool = False) -> str:
+def explain(expr: Expr[Any], env: Env, *, public: _Public, reveal: bool = False) -> str:
     """How the premise stands, with its resources resolved: `orders/o-1.refunded is True; must be false`.
 
     What the declaration says is always shown. What was found is shown where it is public, true or false; else only
@@ -43,7 +46,7 @@ def explain(expr: Expr[Any], env: Env, *, public: Public, reveal: bool = False) 
 
 
 class _Reader:
-    def __init__(self, env: Env, public: Public, *, reveal: bool) -> None:
+    def __init__(self, env: Env, public: _Public, *, reveal: bool) -> None:
         self.env = env
         self.public = public
         self.reveal = reveal

@@ -15,7 +15,13 @@ from lastlook.expressions.tree import Node, RefNode
 if TYPE_CHECKING:
     from lastlook.canonical import Value
 
-__all__ = ["EXPRESSION_SEMANTICS", "from_json", "ref_text", "text_of", "to_json"]
+__all__ = [
+    "EXPRESSION_SEMANTICS",
+    "from_json",
+    "ref_text",
+    "text_of",
+    "to_json",
+]
 
 EXPRESSION_SEMANTICS: Final = 1
 """The version of what the operations mean; a stored expression of another version is not read."""

@@ -14,7 +14,14 @@ from lastlook.expressions.operations import Compiled, Place, worse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["every", "none", "pluck", "rows_of", "where"]
+__all__ = [
+    "Rows",
+    "every",
+    "none",
+    "pluck",
+    "rows_of",
+    "where",
+]
 
 Rows: TypeAlias = Callable[[Env], tuple[Value, ...]]
 

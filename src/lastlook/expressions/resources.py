@@ -22,6 +22,7 @@ __all__ = [
     "Ref",
     "Resource",
     "UntypedRef",
+    "field_of",
     "make_ref",
     "ref_fields",
     "ref_from",

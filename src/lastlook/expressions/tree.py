@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CONDITIONS", "NUMBERS", "QUANTIFIERS", "Node", "Path", "RefNode", "children", "nested", "stage", "walk"]
+__all__ = [
+    "COMPARISONS",
+    "CONDITIONS",
+    "LISTS",
+    "NUMBERS",
+    "QUANTIFIERS",
+    "ROOTS",
+    "Node",
+    "Path",
+    "RefNode",
+    "children",
+    "nested",
+    "stage",
+    "walk",
+]
 
 Path: TypeAlias = tuple[str | int, ...]
 """Names of map items and positions of list items, from the outside in."""
@@ -25,7 +38,6 @@ LISTS: Final = frozenset({"rows", "pluck", "where"})
 ROOTS: Final = frozenset({"arg", "actor", "each", "field"})
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
     """One operation and its parts; compare trees by their JSON form.
 
@@ -37,14 +49,16 @@ class Node:
         free: whether it names `each` outside of a quantifier.
     """
 
-    op: str
-    args: tuple[Any, ...]
-    height: int
-    clock: bool = False
-    free: bool = False
+    __slots__ = ("__weakref__", "args", "clock", "free", "height", "op")
+
+    def __init__(self, op: str, args: tuple[Any, ...], height: int, *, clock: bool = False, free: bool = False) -> None:
+        self.op: Final = op
+        self.args: Final = args
+        self.height: Final = height
+        self.clock: Final = clock
+        self.free: Final = free
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RefNode:
     """One row by kind and key, or all rows of a kind where the key is empty.
 
@@ -55,10 +69,19 @@ class RefNode:
         public: the fields whose values an explanation may show.
     """
 
-    kind: str
-    key: tuple[Node, ...]
-    fields: frozenset[str] | None = None
-    public: frozenset[str] = frozenset()
+    __slots__ = ("fields", "key", "kind", "public")
+
+    def __init__(
+        self,
+        kind: str,
+        key: tuple[Node, ...],
+        fields: frozenset[str] | None = None,
+        public: frozenset[str] = frozenset(),
+    ) -> None:
+        self.kind: Final = kind
+        self.key: Final = key
+        self.fields: Final = fields
+        self.public: Final = public
 
     @property
     def free(self) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "is_number",
     "kind_of",
     "largest",
+    "listed",
     "member",
     "number",
     "ordered",
