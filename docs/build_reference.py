@@ -271,8 +271,14 @@ def fields_of(node: ast.ClassDef) -> Iterator[str]:
 
 
 def tidy(lines: Iterable[str]) -> str:
-    """The lines, with no two blank ones in a row."""
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip() + "\n"
+    """The lines, with no two blank ones in a row outside of code."""
+    kept: list[str] = []
+    code = False
+    for line in map(str.rstrip, lines):
+        code ^= line.startswith("```")
+        if line or code or (kept and kept[-1]):
+            kept.append(line)
+    return "\n".join(kept).rstrip() + "\n"
 
 
 def build() -> dict[Path, str]:
