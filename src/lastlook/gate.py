@@ -360,7 +360,10 @@ class Gate(_GateBase):
     def preview(self, intent: Intent[Any], /) -> Preview:
         """What `gate(intent)` would decide now; it authorises nothing."""
         runtime = self._runtime()
-        return cast("Preview", drive(runtime, protocol.preview(runtime.scene, _id(intent))))
+        unchanged = runtime.glance(_id(intent))
+        if unchanged is not None:
+            return unchanged
+        return cast("Preview", drive(runtime, protocol.preview(runtime.scene, intent.id)))
 
     def transaction(self, transaction_id: str | None = None, /) -> Transaction:
         """A new transaction, or the one of that id if it is at hand."""

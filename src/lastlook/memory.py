@@ -275,7 +275,7 @@ class Memory:
         return Address(self._known(kind), key if isinstance(key, tuple) else (key,))
 
     def reader(self, addresses: Sequence[Address], /) -> Callable[[], tuple[Observation | Unreadable, ...]]:
-        """A compiled `read_many` for a fixed list of addresses."""
+        """A compiled `read_many` for a fixed list of addresses, which never raises."""
         for address in addresses:
             self._note(address)
         cells, unreadable = self._cells, self._unreadable
@@ -283,15 +283,9 @@ class Memory:
         if not names:
             return tuple
         fetch: Callable[[Any], Any] = itemgetter(*names)
-        single = len(names) == 1
-
-        def read() -> tuple[Observation | Unreadable, ...]:
-            if unreadable:
-                return tuple(self._read(address) for address in addresses)
-            found = fetch(cells)
-            return (found,) if single else found
-
-        return read
+        if len(names) == 1:
+            return lambda: (self._read(addresses[0]),) if unreadable else (fetch(cells),)
+        return lambda: tuple(self._read(address) for address in addresses) if unreadable else fetch(cells)
 
     def read_many(self, addresses: Sequence[Address], /) -> tuple[Observation | Unreadable, ...]:
         """One observation per address, in order."""
@@ -450,7 +444,7 @@ class Memory:
         for asked in self._asked:
             self._cells.pop(asked, None)
 
-    def _derive(self, identity: str) -> Observation:
+    def _derive(self, identity: str) -> Any:
         """What is no stored row: an absent row, a whole collection, a query; the last two are kept until a write."""
         with self._lock:
             if identity in self._collections:
@@ -458,15 +452,21 @@ class Memory:
                 rows = tuple(self.rows(kind).values())
                 cell = Observation(rows, Token("counter", self._namespace, self._counters[kind]))
             elif identity in self._asked:
-                cell = self._ask(self._asked[identity])
+                answer = self._ask(self._asked[identity])
+                if isinstance(answer, Unreadable):
+                    return answer
+                cell = answer
             else:
                 return self._nothing
             self._cells[identity] = cell
             return cell
 
-    def _ask(self, address: Address) -> Observation:
+    def _ask(self, address: Address) -> Observation | Unreadable:
         tables = MappingProxyType({kind: MappingProxyType(self.rows(kind)) for kind in self._keys})
-        answer = canonical.freeze(self._queries[address.kind](tables, *address.key), path=address.kind)
+        try:
+            answer = canonical.freeze(self._queries[address.kind](tables, *address.key), path=address.kind)
+        except Exception as error:  # noqa: BLE001 - whatever a query raises, it has no answer
+            return Unreadable(f"query {address.kind!r} raised {type(error).__name__}")
         value = MappingProxyType({"rows" if isinstance(answer, tuple) else "value": answer})
         return Observation(value, Token("digest", self._namespace, canonical.fingerprint(value)))
 

@@ -65,8 +65,7 @@ class Evaluation:
     def run(self) -> None:
         """Evaluate what waits, as far as the observations go."""
         env, checks, results = self.env, self.program.checks, self.results
-        env.missing.clear()
-        env.unjudged.clear()
+        env.settled()
         waiting: list[int] = []
         for index in self.waiting:
             check = checks[index]
@@ -91,9 +90,9 @@ class Evaluation:
         """Take in what was read."""
         for address, seen in zip(addresses, found, strict=True):
             if isinstance(seen, Unreadable):
-                self.env.unreadable[address.identity] = seen.reason
+                self.env.failed(address, seen.reason)
             else:
-                self.env.observations[address.identity] = seen
+                self.env.observed(address, seen)
 
     def give_up(self, reason: str) -> None:
         """Everything that still waits is unverifiable."""
@@ -186,6 +185,7 @@ class Plan:
         "bound",
         "capture",
         "contract",
+        "identities",
         "intent",
         "keep",
         "observe",
@@ -237,6 +237,7 @@ class Plan:
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
             found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
         self.addresses = tuple(found.address for found in self.places)
+        self.identities = tuple(address.identity for address in self.addresses)
         self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
         at_hand = {} if record.differences else seen
@@ -345,12 +346,13 @@ class Plan:
             fields: the fields that it names; none for the whole resource.
         """
         look = Look(self, cells)
-        differing = look.differing
-        for index, found in enumerate(self.places):
-            if found.address.identity in reached:
-                for watch in found.recorded:
+        for index, identity in enumerate(self.identities):
+            if identity in reached:
+                for watch in self.places[index].recorded:
                     if not fields or not watch.path or watch.path[0] in fields:
-                        differing.append((index, watch))
+                        look.differing.append((index, watch))
+        look.everything = self.capture is not PREDICATE
+        look.unusable = any(type(cell) is not Observation for cell in cells)
         return look
 
     def affected(self, mask: int) -> tuple[int, ...]:
@@ -375,88 +377,101 @@ class Look:
     __slots__ = (
         "_contradicting",
         "_evaluation",
+        "_suspect",
         "_unfaithful",
         "cells",
         "differing",
+        "everything",
         "moved",
         "outcome",
         "plan",
         "unbindable",
+        "unusable",
     )
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
         self.cells = cells
-        self.moved: tuple[int, ...] = ()
+        self.moved = False
+        self.everything = False
+        self.unusable = False
         self.differing: list[tuple[int, _Watch]] = []
         self.outcome = KEEP
         self.unbindable: tuple[int, ...] = ()
         self._contradicting: tuple[int, ...] = ()
         self._unfaithful: tuple[int, ...] = ()
+        self._suspect: tuple[int, ...] = ()
         self._evaluation: Evaluation | None = None
 
     @property
     def nothing_differs(self) -> bool:
         """Whether the moved cells hold what was recorded, under tokens that do not contradict."""
-        return not (self.differing or self._contradicting or any(isinstance(cell, Unreadable) for cell in self.cells))
+        return not (self.differing or self.unusable)
 
     def compare(self) -> None:
-        """Find the cells that moved, and narrow each to the recorded parts that differ."""
-        index = 0
-        for now, then in zip(self.cells, self.plan.seen, strict=True):
-            if now is not then:
-                self.moved += (index,)
-                self._compare(index, now, then)
-            index += 1
+        """Find the cells that moved, and narrow each to the recorded parts that differ.
 
-    def _compare(self, index: int, now: Seen | None, then: Observation | None) -> None:
-        """A row's token moves with any of its fields: what counts is which of the recorded parts differ."""
-        found = self.plan.places[index]
-        token = then.token if then is not None else found.token
-        if type(now) is not Observation:
-            self.differing.extend((index, watch) for watch in found.watches.values())
-        elif token is not None and now.token.precedes(token):
-            # Ordered versions never go back by themselves: a restore, or a replica that lags.
-            self._contradicting += (index,)
-            self.differing.extend((index, watch) for watch in found.watches.values())
-        else:
-            before = len(self.differing)
+        A row's token moves with any of its fields: what counts is which of the recorded parts differ.
+        """
+        plan, index = self.plan, -1
+        for now, then in zip(self.cells, plan.seen, strict=True):
+            index += 1
+            if now is then:
+                continue
+            self.moved = True
+            found = plan.places[index]
+            if type(now) is not Observation:
+                self.unusable = True
+                self.differing.extend((index, watch) for watch in found.watches.values())
+                continue
+            token = then.token if then is not None else found.token
+            order = now.token.against(token) if token is not None else 1
+            if order < 0:
+                # Ordered versions never go back by themselves: a restore, or a replica that lags.
+                self.unusable = True
+                self._contradicting += (index,)
+                self.differing.extend((index, watch) for watch in found.watches.values())
+                continue
             for watch in found.recorded:
-                if not _same(then, now, watch, self.plan.salt):
+                if not _same(then, now, watch, plan.salt):
                     self.differing.append((index, watch))
-            if len(self.differing) > before and token is not None and now.token == token:
-                self._unfaithful += (index,)
+                    if order == 0:
+                        self._unfaithful += (index,)
+            if then is None or now.token.namespace != then.token.namespace or now.token.kind != then.token.kind:
+                self._suspect += (index,)
+        self.everything = plan.capture is not PREDICATE and bool(self.differing or plan.capture is not FIELD)
 
     # Running (lines 7-13).
 
     def start(self, now: dt.datetime | None) -> Evaluation | None:
         """Run the affected premises on this look's observations; the evaluation, if some must wait for more."""
         plan = self.plan
+        program = plan.program
         mask = plan.always
         for _, watch in self.differing:
             mask |= watch.mask
-        if plan.capture is not PREDICATE and (self.differing or (self.moved and plan.capture is not FIELD)):
-            mask = (1 << len(plan.program.checks)) - 1
+        if self.everything:
+            mask = (1 << len(program.checks)) - 1
         if not mask:
             return None
         env = plan.env(self.cells)
         env.now = now
-        if plan.program.joins or self._contradicting or not all(type(cell) is Observation for cell in env.slots):
+        if program.joins or self.unusable:
             self._place_cells(env)
-        evaluation = self._evaluation = Evaluation(plan.program, env, plan.affected(mask))
+        evaluation = self._evaluation = Evaluation(program, env, plan.affected(mask))
         evaluation.run()
         return evaluation if evaluation.waiting else None
 
     def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""
         for index, cell in enumerate(self.cells):
-            identity = self.plan.addresses[index].identity
+            address = self.plan.addresses[index]
             if index in self._contradicting:
-                env.unreadable[identity] = "its version went backwards: a restore, or a replica that lags"
+                env.failed(address, "its version went backwards: a restore, or a replica that lags")
             elif isinstance(cell, Unreadable):
-                env.unreadable[identity] = cell.reason
+                env.failed(address, cell.reason)
             elif cell is not None:
-                env.observations[identity] = cell
+                env.observed(address, cell)
         for slot, index in enumerate(self.plan.slot_index):
             if index in self._contradicting or not isinstance(env.slots[slot], Observation):
                 env.slots[slot] = None
@@ -471,7 +486,10 @@ class Look:
             if watch.refreshes and severity < REFRESH:
                 severity = REFRESH
             worst = max(worst, severity)
-        self.unbindable = self._find_unbindable()
+        if self._suspect or self._unfaithful or self._contradicting or self.plan.program.joins:
+            self.unbindable = self._find_unbindable()
+        else:
+            self.unbindable = self.plan.keep.unbindable
         self.outcome = BLOCK if self.unbindable else worst
 
     def judge_tokens(self) -> None:
@@ -502,16 +520,11 @@ class Look:
     def _find_unbindable(self) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
         plan = self.plan
-        bad: list[str] = []
-        for index in self.moved:
-            cell, found = self.cells[index], plan.places[index]
-            if not found.decisive or not isinstance(cell, Observation):
-                continue
-            if (
-                index in self._unfaithful
-                or index in self._contradicting
-                or (found.grade is not UNBOUND and not self._can_bind(index, cell.token))
-            ):
+        surroundings = cast("Surroundings", plan.contract.surroundings)
+        bad = [plan.addresses[index].kind for index in (*self._unfaithful, *self._contradicting)]
+        for index in self._suspect:
+            found, cell = plan.places[index], cast("Observation", self.cells[index])
+            if found.grade is not UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
                 bad.append(found.address.kind)
         if self._evaluation is not None and plan.program.joins:
             bad.extend(self._unbindable_reached())
@@ -534,12 +547,6 @@ class Look:
                 if not surroundings.can_bind(address.kind, cell.token):
                     found.append(address.kind)
         return found
-
-    def _can_bind(self, index: int, token: Token) -> bool:
-        found, then = self.plan.places[index], self.plan.seen[index]
-        if then is not None and then.token.kind == token.kind and then.token.namespace == token.namespace:
-            return True  # as the one that was judged when the plan was made
-        return cast("Surroundings", self.plan.contract.surroundings).can_bind(found.address.kind, token)
 
     # What is released, and what is told.
 

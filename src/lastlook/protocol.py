@@ -221,7 +221,7 @@ def finish(evaluation: Evaluation) -> Protocol[None]:
             evaluation.observe(addresses, (yield Read(addresses)))
         if env.unjudged:
             pins = frozenset(pin for index in evaluation.waiting for pin in evaluation.program.checks[index].pins)
-            env.judged.update((yield Judge(tuple(env.unjudged.values()), pins)))
+            env.answered((yield Judge(tuple(env.unjudged.values()), pins)))
         evaluation.run()
 
 

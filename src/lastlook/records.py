@@ -95,6 +95,17 @@ class Token:
     def __repr__(self) -> str:
         return f"Token({self.kind}:{self.namespace}:{self.value!r})"
 
+    def against(self, recorded: Token) -> int:
+        """0 where it is the recorded token, -1 where it contradicts that by going backwards, 1 where it is another."""
+        if self.kind != recorded.kind or self.namespace != recorded.namespace:
+            return 1
+        value, was = self.value, recorded.value
+        if type(value) is not type(was):
+            return 1
+        if value == was:
+            return 0
+        return -1 if self.kind == "counter" and value < was else 1  # type: ignore[operator]  # of one type
+
     def precedes(self, other: Token) -> bool:
         """Whether both are ordered and alike and this one is the smaller: the resource went backwards."""
         return (

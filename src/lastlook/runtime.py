@@ -27,6 +27,7 @@ from lastlook.index import Index
 from lastlook.plan import Plan
 from lastlook.ports import Unreadable
 from lastlook.protocol import Limits, Scene
+from lastlook.records import State
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 
@@ -42,9 +43,11 @@ if TYPE_CHECKING:
     from lastlook.proposals import Proposed
     from lastlook.records import Address, Capture, IntentRecord
     from lastlook.validators import Registered
+    from lastlook.verdicts import Preview
 
 __all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
 
+OPEN = State.OPEN
 IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
 
 _IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
@@ -75,6 +78,11 @@ class Tap:
         self.listeners: list[Callable[[Event], None]] = []
         self.before: list[Callable[[Command], Any]] = []
         self.after: list[Callable[[Command, Any], Any]] = []
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody listens or steps in."""
+        return bool(self.listeners or self.before or self.after)
 
     def step(self, command: Command, execute: Mapping[type[Any], Callable[[Any], Any]]) -> Any:
         """Execute a command with whoever steps in before and after it."""
@@ -268,6 +276,19 @@ class Runtime:
             if plan is not None:
                 self.index.remove(plan.record)
 
+    def glance(self, intent_id: str) -> Preview | None:
+        """The preview of an intent that is open, if nothing that it rests on has changed; None if the protocol must tell.
+
+        The unchanged case without its ceremony: one read, one comparison, an answer that was made beforehand.
+        """
+        plan = self.plans.get(intent_id)
+        if plan is None or self.tap.active:
+            return None
+        stored = self.store.load(intent_id)
+        if stored is None or stored.row.state is not OPEN or plan.reader() != plan.seen or plan.always:
+            return None
+        return plan.preview
+
     # Commands.
 
     def _load(self, command: Load) -> Any:
@@ -456,9 +477,9 @@ def _guarded(system: System | None, addresses: list[Address]) -> Callable[[], An
         missing = tuple(Unreadable(f"no system answers for {address.kind!r}") for address in addresses)
         return lambda: missing
     compiled = getattr(system, "reader", None)
-    read: Callable[[], Any] = (
-        compiled(addresses) if compiled is not None else functools.partial(system.read_many, addresses)
-    )
+    if compiled is not None:
+        return cast("Callable[[], Any]", compiled(addresses))
+    read: Callable[[], Any] = functools.partial(system.read_many, addresses)
 
     def guarded() -> Any:
         try:

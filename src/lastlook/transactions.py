@@ -111,7 +111,7 @@ def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str,
                 if isinstance(found, Unreadable):
                     message = f"{address} could not be read: {found.reason}"
                     raise LastlookError(message) from None
-                env.observations[address.identity] = found
+                env.observed(address, found)
     value = observation.value if not path else at(observation.value, path)
     return ledger.record(env.address(slot), path, observation, value)
 

@@ -115,7 +115,7 @@ def judgement(name: str, version: str, params: Mapping[str, Value], parts: list[
             raise Unverifiable(f"{place(env)}: arguments out of bounds") from None
         answer = env.judged.get(key)
         if answer is None:
-            env.unjudged[key] = Judgement(key, name, version, params, operands)
+            env.ask(Judgement(key, name, version, params, operands))
             raise Pending
         if answer is True or answer is False:
             return answer
