@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lastlook.errors import (
     Applied,
+    CanonicalError,
     DeclarationError,
     Declined,
     EffectBlocked,
@@ -20,8 +21,11 @@ from lastlook.errors import (
     InFlight,
     IntegrityError,
     KeyReused,
+    LastlookError,
     Outcome,
     ReplanRequired,
+    UnknownEffect,
+    UnknownIntent,
 )
 from lastlook.expressions import (
     Field,
@@ -64,6 +68,7 @@ __all__ = [
     "AsyncGate",
     "AsyncTransaction",
     "BindingPolicy",
+    "CanonicalError",
     "Capture",
     "Change",
     "DeclarationError",
@@ -81,6 +86,7 @@ __all__ = [
     "IntegrityError",
     "Intent",
     "KeyReused",
+    "LastlookError",
     "Memory",
     "MemoryPermit",
     "MemoryStore",
@@ -90,6 +96,8 @@ __all__ = [
     "Resource",
     "State",
     "Transaction",
+    "UnknownEffect",
+    "UnknownIntent",
     "Verdict",
     "actor",
     "arg",

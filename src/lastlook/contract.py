@@ -19,6 +19,7 @@ from lastlook.expressions import (
     from_json,
     ref_key,
     ref_kind,
+    ref_public,
     render,
     to_json,
     valid_until,
@@ -175,6 +176,9 @@ class Contract:
         self.refresh = tuple(refresh)
         self._refresh = [field_place(field) for field in refresh]
         self._lane = tuple(lane)
+        refs = [ref for premise, _ in self.premises for ref, _ in analyse(premise.condition).static]
+        refs.extend(ref for ref, _ in self._refresh)
+        self._public = {(ref_kind(ref), name) for ref in refs for name in ref_public(ref)}
         self._refuse_mistakes(refresh)
         self._program: Program | None = None
         self.surroundings: Surroundings | None = None
@@ -242,14 +246,17 @@ class Contract:
             )
             for premise in recorded
         ]
-        known = {(check.condition, check.declared) for check in old}
-        new = [check for check in self.program.checks if (check.condition, check.declared) not in known]
+        # What today's contract asks beyond the record: another condition, severity, or no acceptance where there was one.
+        known = {(check.condition, check.declared, check.accepts) for check in old}
+        new = [check for check in self.program.checks if (check.condition, check.declared, check.accepts) not in known]
         added = [self._recompiled(check, surroundings, slots) for check in new]
         refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
         return self._assembled(slots, (*old, *added), refresh)
 
     def is_public(self, address: Address, path: Path) -> bool:
-        """Whether the value at a place may stand in explanations."""
+        """Whether the value at a place may stand in explanations: declared so by a resource, or by its system."""
+        if path and (address.kind, path[0]) in self._public:
+            return True
         system = None if self.surroundings is None else self.surroundings.systems.get(address.kind)
         return bool(path) and system is not None and system.is_public(address.kind, str(path[0]))
 
@@ -364,6 +371,12 @@ class Contract:
             labels.add(premise.label)
         for expression in (*(premise.condition for premise, _ in self.premises), *refresh, *self.lane_parts()):
             self._refuse_arguments(analyse(expression))
+        for field, (ref, _) in zip(refresh, self._refresh, strict=True):
+            if any(analyse(part).static or analyse(part).collections for part in ref_key(ref)):
+                raise DeclarationError(
+                    f"{self.name}() refreshes {render(field)}, whose row other evidence names: a refresh field is compared "
+                    "with what was shown, so name its row by an argument, or make it a premise with unchanged(...)"
+                )
         decisive = {
             (repr(ref), path)
             for part in (*self.lane_parts(), *self.target_parts())
@@ -422,13 +435,13 @@ class Contract:
     def _refuse_unreachable(self, check: Check, surroundings: Surroundings) -> None:
         if not check.binds or check.grade is not Grade.UNBOUND:
             return
-        unbound = sorted(kind for kind in check.analysis.kinds if surroundings.grade(kind) is Grade.UNBOUND)
         target = surroundings.target.name if surroundings.target is not None else str(self.target)
-        message = (
-            f"{self.name}() could never be released: '{check.label}' reads {unbound[0]!r}, which {target!r} cannot check: "
-            "keep it in a system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
+        unbound = sorted(kind for kind in check.analysis.kinds if surroundings.grade(kind) is Grade.UNBOUND)
+        what = f"reads {unbound[0]!r}" if unbound else "asks for absence or for all rows of a kind"
+        raise DeclarationError(
+            f"{self.name}() could never be released: '{check.label}' {what}, which {target!r} cannot check: keep it in a "
+            "system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
         )
-        raise DeclarationError(message)
 
 
 def _pins(analysis: Analysis, effect: str) -> tuple[Pin, ...]:

@@ -12,7 +12,7 @@ import secrets
 import threading
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
@@ -38,8 +38,7 @@ COMMITTED = Applied.COMMITTED
 FAILED = Applied.FAILED
 REJECTED = Applied.REJECTED
 
-Row = "Mapping[str, Value]"
-Query = "Callable[..., object]"
+Query: TypeAlias = "Callable[..., object]"
 
 _CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks_absence=True, checks_collections=True)
 

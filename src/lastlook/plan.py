@@ -126,27 +126,32 @@ class Evaluation:
 
 
 class _Watch:
-    """What a change at one place touches: premises by bit, conservative edges, and whether it refreshes."""
+    """What a change at one place touches: premises by bit, conservative edges, and whether it refreshes.
 
-    __slots__ = ("digest", "edge", "field", "mask", "path", "refreshes")
+    Attributes:
+        digests: what was recorded there; more than one if the agent read it again and found it changed, none if nothing.
+        token: that of the last of these reads.
+    """
 
-    def __init__(self, path: Path, digest: str | None) -> None:
+    __slots__ = ("digests", "edge", "field", "mask", "path", "refreshes", "token")
+
+    def __init__(self, path: Path, digest: str | None = None, token: Token | None = None) -> None:
         self.path = path
         self.field = path[0] if len(path) == 1 else None
-        self.digest = digest
+        self.token = token
+        self.digests: tuple[str, ...] = () if digest is None else (digest,)
         self.mask = 0
         self.edge = False
         self.refreshes = False
 
 
 class _Place:
-    """A resource to look at: its address, the token it was recorded with, and what is watched in it."""
+    """A resource to look at: its address, what is watched in it, and how firmly it can be bound."""
 
-    __slots__ = ("address", "decisive", "grade", "recorded", "token", "watches")
+    __slots__ = ("address", "decisive", "grade", "recorded", "watches")
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.token: Token | None = None
         self.watches: dict[Path, _Watch] = {}
         self.recorded: tuple[_Watch, ...] = ()
         self.decisive = False
@@ -233,7 +238,7 @@ class Plan:
         self.places = tuple(places.values())
         surroundings = cast("Surroundings", contract.surroundings)
         for found in self.places:
-            found.recorded = tuple(watch for watch in found.watches.values() if watch.digest is not None)
+            found.recorded = tuple(watch for watch in found.watches.values() if watch.digests)
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
             found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
         self.addresses = tuple(found.address for found in self.places)
@@ -278,8 +283,11 @@ class Plan:
             found = places.get(read.address.identity)
             if found is None:
                 found = places[read.address.identity] = _Place(read.address)
-            found.token = read.token
-            return found.watches.setdefault(read.path, _Watch(read.path, read.digest))
+            known = found.watches.setdefault(read.path, _Watch(read.path))
+            if read.digest not in known.digests:
+                known.digests += (read.digest,)
+            known.token = read.token
+            return known
 
         for number, premise in enumerate(record.premises):
             for index in premise.evidence:
@@ -295,7 +303,7 @@ class Plan:
             for rule in self.program.refresh:
                 if self.slot_index[rule.slot] >= 0:
                     watches = listed[self.slot_index[rule.slot]].watches
-                    watches.setdefault(rule.path, _Watch(rule.path, None)).refreshes = True
+                    watches.setdefault(rule.path, _Watch(rule.path)).refreshes = True
 
     def env(self, cells: Sequence[Seen | None]) -> Env:
         """An environment with the cells in their slots; what is in no slot is still to be looked up."""
@@ -424,22 +432,41 @@ class Look:
                 self.unusable = True
                 self.differing.extend((index, watch) for watch in found.watches.values())
                 continue
-            token = then.token if then is not None else found.token
-            order = now.token.against(token) if token is not None else 1
+            if then is None:
+                self._compare_recorded(index, now)
+                continue
+            order = now.token.against(then.token)
             if order < 0:
-                # Ordered versions never go back by themselves: a restore, or a replica that lags.
-                self.unusable = True
-                self._contradicting += (index,)
-                self.differing.extend((index, watch) for watch in found.watches.values())
+                self._contradict(index)
                 continue
             for watch in found.recorded:
-                if not _same(then, now, watch, plan.salt):
+                if not _same(then, now, watch):
                     self.differing.append((index, watch))
                     if order == 0:
                         self._unfaithful += (index,)
-            if then is None or now.token.namespace != then.token.namespace or now.token.kind != then.token.kind:
+            if now.token.namespace != then.token.namespace or now.token.kind != then.token.kind:
                 self._suspect += (index,)
         self.everything = plan.capture is not PREDICATE and bool(self.differing or plan.capture is not FIELD)
+
+    def _compare_recorded(self, index: int, now: Observation) -> None:
+        """Where the recorded observation is not at hand, digests tell, each beside the token of its own read."""
+        self._suspect += (index,)
+        for watch in self.plan.places[index].recorded:
+            order = now.token.against(watch.token) if watch.token is not None else 1
+            if order < 0:
+                self._contradict(index)
+                return
+            digest = canonical.fingerprint(at(now.value, watch.path), salt=self.plan.salt)
+            if watch.digests != (digest,):
+                self.differing.append((index, watch))
+                if order == 0 and digest not in watch.digests:
+                    self._unfaithful += (index,)
+
+    def _contradict(self, index: int) -> None:
+        """Ordered versions never go back by themselves: a restore, or a replica that lags."""
+        self.unusable = True
+        self._contradicting += (index,)
+        self.differing.extend((index, watch) for watch in self.plan.places[index].watches.values())
 
     # Running (lines 7-13).
 
@@ -693,10 +720,8 @@ def _token(token: Token) -> tuple[str, str, int | str | bytes]:
     return (token.kind, token.namespace, token.value)
 
 
-def _same(then: Observation | None, now: Observation, watch: _Watch, salt: bytes) -> bool:
-    """Whether a recorded part is what it was: by value where the recorded observation is at hand, else by digest."""
-    if then is None:
-        return canonical.fingerprint(at(now.value, watch.path), salt=salt) == watch.digest
+def _same(then: Observation, now: Observation, watch: _Watch) -> bool:
+    """Whether a recorded part is, by value, what it was."""
     if watch.field is not None and type(then.value) is MappingProxyType is type(now.value):
         was, value = then.value.get(watch.field, ABSENT), now.value.get(watch.field, ABSENT)  # type: ignore[arg-type]
     else:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from lastlook.errors import DeclarationError, Outcome
-from lastlook.expressions import Expr, render
+from lastlook.expressions import condition_of, render
 
 if TYPE_CHECKING:
     from lastlook.errors import Severity
-    from lastlook.expressions import BoolClause
+    from lastlook.expressions import BoolClause, Expr
 
 __all__ = ["STRICT", "UNBOUND", "Accept", "BindingPolicy", "Premise", "block_unless", "replan_unless"]
 
@@ -86,15 +86,7 @@ def replan_unless(condition: Expr[bool] | BoolClause, because: str = "", /, *, a
 
 
 def _premise(word: str, condition: object, severity: Severity, because: object, accept: object) -> Premise:
-    if isinstance(condition, bool):
-        message = (
-            f"{word}() got a plain {condition}, already computed at import: `is`, `not` and constants cannot be recorded; "
-            "write ~order.refunded for `not order.refunded`"
-        )
-        raise DeclarationError(message)
-    if not isinstance(condition, Expr):
-        message = f"{word}() got {type(condition).__name__}, not a condition: write an expression such as {word}(~order.refunded)"
-        raise DeclarationError(message)
+    condition_of(condition, f"{word}()")
     if not isinstance(because, str):
         message = f"{word}(condition, because) got {type(because).__name__} as the reason: write a text"
         raise DeclarationError(message)

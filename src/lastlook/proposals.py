@@ -137,6 +137,7 @@ def one_shot(scene: Scene, draft: Draft) -> Protocol[Verdict[Any]]:
     verdict = yield from release(scene, proposed.record.intent_id)
     if not draft.keyed and verdict.state is State.OPEN:
         yield from withdraw(scene, proposed.record.intent_id)
+        verdict.state = State.WITHDRAWN
     return verdict
 
 
@@ -167,7 +168,7 @@ def _fetched(evaluation: Evaluation, slot: int) -> Protocol[Observation | None]:
     """The observation of a slot, read now if it is not yet; None where it cannot be."""
     env = evaluation.env
     while True:
-        env.missing.clear()
+        env.settled()
         try:
             return env.fetch(slot)
         except Unverifiable:
@@ -183,7 +184,7 @@ def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Pr
     values: list[Value] = []
     for part in parts:
         while True:
-            env.missing.clear()
+            env.settled()
             try:
                 values.append(part(env))
                 break
@@ -341,16 +342,13 @@ def _record(
 
 
 def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]:
-    """X(p): what a premise's truth rests on; traced where keys come from evidence, else as declared."""
-    if number in evaluation.touched:
-        return list(evaluation.touched[number])
-    if number not in evaluation.results:
-        return []
-    return [
+    """X(p): what a premise names, judged or not, and what it was found to rest on where keys come from evidence."""
+    named = [
         (address, path)
         for slot, path in evaluation.program.checks[number].evidence
         if (address := evaluation.env.addresses[slot]) is not None
     ]
+    return list(dict.fromkeys((*named, *evaluation.touched.get(number, ()))))
 
 
 class _Reads:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.commands import Read
 from lastlook.errors import DeclarationError, LastlookError
-from lastlook.expressions import Env, Expr, Field, Pending, Ref, SlotTable, compile_expression, field_place
+from lastlook.expressions import (
+    Env,
+    Expr,
+    Field,
+    Pending,
+    Ref,
+    SlotTable,
+    Unverifiable,
+    analyse,
+    field_place,
+    to_json,
+)
 from lastlook.ports import Unreadable
 from lastlook.records import Decision, Observation, at
 from lastlook.records import Read as ReadRecord
@@ -101,10 +112,12 @@ def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str,
     slot = slots.slot(ref)
     env = Env(slots, arguments)
     while True:
-        env.missing.clear()
+        env.settled()
         try:
             observation = env.fetch(slot)
             break
+        except Unverifiable as unverifiable:
+            raise LastlookError(f"{what!r} could not be read: {unverifiable.reason}") from unverifiable
         except Pending:
             addresses = tuple(env.missing.values())
             for address, found in zip(addresses, (yield Read(addresses)), strict=True):
@@ -121,9 +134,7 @@ def _place(what: Ref | Expr[Any]) -> tuple[Ref, Path]:
         return what, ()
     if isinstance(what, Field):
         return field_place(what)
-    slots = SlotTable()
-    compile_expression(what, slots)
-    if len(slots.refs) == 1:
-        return slots.refs[0], ()
+    if isinstance(what, Expr) and cast("Any", to_json(what))[1][0] == "rows":
+        return analyse(what).static[0][0], ()
     message = f"transaction.read() got {what!r}: read a resource, one of its fields, or rows(kind)"
     raise DeclarationError(message)

@@ -254,13 +254,16 @@ class Verdict(_Seen, Generic[R]):
         """What a model may read of this verdict: reasons and resources, no undeclared values."""
         if self.applied is Applied.UNKNOWN:
             return f"{self._effect} may have happened: do not call it again; gate(intent) asks by key"
+        why = f" ({self._why()})" if self._why() else ""
+        if self.applied is Applied.IN_PROGRESS and self.state is State.ATTEMPT:
+            return f"{self._effect} is being attempted: do not call it again; ask by gate(intent){why}"
         if self.applied in (Applied.BUSY, Applied.REJECTED, Applied.IN_PROGRESS):
-            why = f" ({self._why()})" if self._why() else ""
             return f"{self._effect}: nothing was applied; safe to try again{why}"
-        texts = [finding.because or finding.text for finding in self.findings] or [
-            self._why() or "no premise holds it up"
-        ]
-        return f"{self.outcome.name} {self._effect}: {'; '.join(texts)}"
+        texts = [finding.because or finding.text for finding in self.findings]
+        if not texts:
+            return f"{self.outcome.name} {self._effect}: {self._why() or 'no premise holds it up'}"
+        added = f" ({self._reason})" if self._reason else ""
+        return f"{self.outcome.name} {self._effect}: {'; '.join(texts)}{added}"
 
     def _why(self) -> str:
         return self._reason or (_STATE_REASONS.get(self.state, "") if self.state is not None else "")

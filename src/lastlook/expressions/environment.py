@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook.canonical import ABSENT
 
@@ -68,7 +69,7 @@ class Judgement:
         self.values: Final = values
 
 
-_NOTHING: dict[str, Any] = {}
+_NOTHING = cast("dict[str, Any]", MappingProxyType({}))
 _NO_ADDRESSES: list[Any] = []
 
 
