@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from lastlook.errors import DeclarationError, Outcome
-from lastlook.expressions import condition_of, render
+from lastlook.expressions import Expr, condition_of, render
 
 if TYPE_CHECKING:
     from lastlook.errors import Severity
-    from lastlook.expressions import BoolClause, Expr
+    from lastlook.expressions import BoolClause
 
 __all__ = ["STRICT", "UNBOUND", "Accept", "BindingPolicy", "Premise", "block_unless", "replan_unless"]
 
@@ -86,6 +86,16 @@ def replan_unless(condition: Expr[bool] | BoolClause, because: str = "", /, *, a
 
 
 def _premise(word: str, condition: object, severity: Severity, because: object, accept: object) -> Premise:
+    if isinstance(condition, bool):
+        raise DeclarationError(
+            f"{word}() got a plain {condition}, already computed at import: `is`, `not` and constants cannot be "
+            "recorded; write ~order.refunded for `not order.refunded`"
+        )
+    if not isinstance(condition, Expr):
+        raise DeclarationError(
+            f"{word}() got {type(condition).__name__}, not a condition: write an expression such as "
+            f"{word}(~order.refunded)"
+        )
     condition_of(condition, f"{word}()")
     if not isinstance(because, str):
         message = f"{word}(condition, because) got {type(because).__name__} as the reason: write a text"

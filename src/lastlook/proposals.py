@@ -27,6 +27,7 @@ from lastlook.records import (
     PremiseRecord,
     State,
     at,
+    microseconds,
     place,
 )
 from lastlook.records import Read as ReadRecord
