@@ -65,9 +65,9 @@ PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
         "Exceptions",
         "What lastlook raises on purpose.",
         {
-            "lastlook": "DeclarationError EffectStopped EffectBlocked ReplanRequired EffectContended EffectUnknown "
-            "Declined EffectNotBound InFlight KeyReused IntegrityError",
-            "lastlook.errors": "LastlookError CanonicalError UnknownEffect UnknownIntent",
+            "lastlook": "LastlookError DeclarationError CanonicalError EffectStopped EffectBlocked ReplanRequired "
+            "EffectContended EffectUnknown Declined EffectNotBound InFlight KeyReused UnknownIntent UnknownEffect "
+            "IntegrityError"
         },
     ),
     "memory": (
