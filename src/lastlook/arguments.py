@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["Arguments"]
+__all__ = ["MAX_ARGUMENTS", "Arguments"]
+
+MAX_ARGUMENTS = 1 << 18
+"""Bytes that all arguments together, an actor, or a result may have: what a record holds must fit into it for certain."""
 
 _SCALARS: tuple[type, ...] = (str, int, bool, Decimal, bytes, dt.date, dt.datetime, uuid.UUID)
 _CONTAINERS = (list, tuple, dict, Mapping, Sequence)
@@ -83,8 +86,12 @@ class Arguments:
         Raises:
             CanonicalError: a value has no canonical form; floats are among them.
         """
-        frozen = {name: self._storable(name, value) for name, value in values.items()}
-        return types.MappingProxyType(frozen)
+        frozen = canonical.freeze({name: self._storable(name, value) for name, value in values.items()})
+        try:
+            canonical.encode(frozen, limit=MAX_ARGUMENTS)
+        except CanonicalError as error:
+            raise CanonicalError(f"the arguments of {self._name}() cannot be stored: {error}") from error
+        return cast("Mapping[str, Value]", frozen)
 
     def thaw(self, stored: Mapping[str, Value]) -> dict[str, Any]:
         """The values for the body, from the store, decoded under today's signature.
@@ -121,10 +128,10 @@ class Arguments:
         Raises:
             CanonicalError: it has no canonical form.
         """
-        if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+        if value is None or type(value) is bool or (type(value) is str and value.isascii() and len(value) < 10_000):
             return cast("Value", value)
         stored = self._storable("return", value)
-        canonical.encode(stored)
+        canonical.encode(stored, limit=MAX_ARGUMENTS)
         return stored
 
     def restore_result(self, stored: Value) -> Any:
@@ -189,9 +196,7 @@ class Arguments:
             isinstance(value, (list, tuple, Mapping)) and self._hint(name) is not Any
         ):
             value = self._adapter(name, self._hint(name)).dump_python(value)
-        frozen = canonical.freeze(value, path=name)
-        canonical.encode(frozen)
-        return frozen
+        return canonical.freeze(value, path=name)
 
     def _refuse_result(self) -> None:
         try:

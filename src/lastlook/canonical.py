@@ -330,36 +330,36 @@ _STORED: Final[dict[type, _Rule]] = {
 }
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, *, limit: int = MAX_BYTES) -> bytes:
     """The canonical bytes of `value` for storage: equal values of equal types, and only they, have equal bytes.
 
     int and Decimal stay apart and a Decimal keeps its own text (80.00); maps lose their order. `decode` is the inverse.
 
     Raises:
-        CanonicalError: as `freeze`, and for a float, a naive datetime or a text of more than `MAX_BYTES`.
+        CanonicalError: as `freeze`, and for a float, a naive datetime or a text of more than `limit` bytes.
     """
     data = orjson.dumps(_tree(freeze(value), _STORED, ""), option=orjson.OPT_SORT_KEYS)
-    if len(data) > MAX_BYTES:
-        raise _error(f"more than {MAX_BYTES} bytes", "", "record only the fields that the decision needs")
+    if len(data) > limit:
+        raise _error(f"more than {limit} bytes", "", "record only the fields that the decision needs")
     return data
 
 
-def decode(data: bytes) -> Value:
+def decode(data: bytes, *, limit: int = MAX_BYTES) -> Value:
     """The frozen value that `encode` wrote as `data`; the strict inverse.
 
     Raises:
         CanonicalError: `data` is anything that `encode` does not write: another spelling, key order or duplicate key,
             an unknown tag, a bare number, trailing bytes, invalid UTF-8 or a value out of bounds.
     """
-    if len(data) > MAX_BYTES:
-        raise _not_canonical(f"more than {MAX_BYTES} bytes")
+    if len(data) > limit:
+        raise _not_canonical(f"more than {limit} bytes")
     try:
         tree: object = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise _not_canonical("no well-formed text") from None
     value = freeze(_untag(tree, 0))
     # One comparison settles every other spelling of the same value: the parsing above may be as lax as it likes.
-    if encode(value) != data:
+    if encode(value, limit=limit) != data:
         raise _not_canonical("another spelling than the canonical one")
     return value
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Never, cast
 
 from lastlook import canonical
-from lastlook.errors import DeclarationError, Outcome
+from lastlook.errors import CanonicalError, DeclarationError, Outcome
 from lastlook.expressions import (
     Env,
     Expr,
     Ref,
     SlotTable,
+    Unverifiable,
     analyse,
     compile_expression,
     field_place,
     from_json,
+    literal,
     ref_key,
     ref_kind,
     ref_public,
@@ -226,26 +228,10 @@ class Contract:
         self.surroundings = surroundings
 
     def merged(self, recorded: Sequence[PremiseRecord]) -> Program:
-        """The recorded premises and today's beside them: more is never an error, fewer never happens.
-
-        Raises:
-            CanonicalError: a recorded condition is of an unknown form.
-        """
+        """The recorded premises and today's beside them: more is never an error, fewer never happens."""
         surroundings = cast("Surroundings", self.surroundings)
         slots = SlotTable()
-        old = [
-            self._compile(
-                cast("Expr[bool]", from_json(canonical.decode(premise.condition.encode()))),
-                surroundings,
-                slots,
-                severity=premise.severity,
-                because=premise.because,
-                accepts=premise.accepts,
-                awaited=premise.awaited,
-                pins=premise.validators,
-            )
-            for premise in recorded
-        ]
+        old = [self._recorded(premise, surroundings, slots) for premise in recorded]
         # What today's contract asks beyond the record: another condition, severity, or no acceptance where there was one.
         known = {(check.condition, check.declared, check.accepts) for check in old}
         new = [check for check in self.program.checks if (check.condition, check.declared, check.accepts) not in known]
@@ -299,6 +285,31 @@ class Contract:
             awaited=awaited,
             pins=_pins(analyse(premise.condition), self.name),
         )
+
+    def _recorded(self, premise: PremiseRecord, surroundings: Surroundings, slots: SlotTable) -> Check:
+        """A premise as it was recorded; one that this version cannot read can only be unverifiable."""
+        unread = ""
+        try:
+            condition = cast("Expr[bool]", from_json(canonical.decode(premise.condition.encode())))
+        except CanonicalError as error:
+            condition, unread = cast("Expr[bool]", literal(True) == literal(True)), str(error)
+        check = self._compile(
+            condition,
+            surroundings,
+            slots,
+            severity=premise.severity,
+            because=premise.because,
+            accepts=premise.accepts,
+            awaited=premise.awaited,
+            pins=premise.validators,
+        )
+        if not unread:
+            return check
+
+        def unverifiable(_: Env) -> Never:
+            raise Unverifiable(f"its recorded condition cannot be read: {unread}")
+
+        return replace(check, label=premise.label, condition=premise.condition, holds=unverifiable, volatile=True)
 
     def _recompiled(self, check: Check, surroundings: Surroundings, slots: SlotTable) -> Check:
         return self._compile(

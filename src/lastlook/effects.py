@@ -7,7 +7,8 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
-from lastlook.canonical import freeze
+from lastlook.arguments import MAX_ARGUMENTS
+from lastlook.canonical import encode, freeze
 from lastlook.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -200,7 +201,9 @@ def _checked(
     if expires is not None:
         changes["expires"] = expires
     if actor is not None:
-        changes["actor"] = freeze(actor, path="actor")
+        frozen = freeze(actor, path="actor")
+        encode(frozen, limit=MAX_ARGUMENTS)  # refuses what could not be stored
+        changes["actor"] = frozen
     if supersedes is not None:
         changes["supersedes"] = supersedes.id
     return replace(options, **changes)

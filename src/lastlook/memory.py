@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
-from lastlook.errors import Applied, DeclarationError, EffectNotBound, IntegrityError
+from lastlook.errors import Applied, CanonicalError, DeclarationError, EffectNotBound, IntegrityError
 from lastlook.ports import UTC, ApplyResult, Capabilities, CloseResult, Fields, Unreadable
 from lastlook.records import Address, EffectRow, Observation, Token, collection_of, microseconds
 from lastlook.store.memory import MemoryStore
@@ -271,7 +271,9 @@ class Memory:
         Raises:
             LookupError: this memory has no such kind.
         """
-        return Address(self._known(kind), key if isinstance(key, tuple) else (key,))
+        if key == () or isinstance(key, bool):
+            raise CanonicalError(f"{kind}: {key!r} is no row's key: give it a text, a number, or a tuple of them")
+        return Address(self._known(kind), cast("Any", key if isinstance(key, tuple) else (key,)))
 
     def reader(self, addresses: Sequence[Address], /) -> Callable[[], tuple[Observation | Unreadable, ...]]:
         """A compiled `read_many` for a fixed list of addresses, which never raises."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
 from lastlook.answers import transition
+from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Load, Now, Read
 from lastlook.errors import Applied, DeclarationError, KeyReused, Outcome
@@ -315,6 +316,8 @@ def _record(
         if (address := env.addresses[rule.slot]) is not None
         and (observation := env.observations.get(address.identity)) is not None
     )
+    captured = env.captured if draft.mode is not Mode.ONE_SHOT else {}
+    canonical.encode(captured, limit=MAX_ARGUMENTS)
     kind = contract.target_kind()
     target = str(Address(kind, key)) if kind is not None else str(contract.target)
     lane_identity = (
@@ -332,7 +335,7 @@ def _record(
         reads=reads.records(),
         refresh=refresh,
         decisions=draft.decisions,
-        captured=env.captured if draft.mode is not Mode.ONE_SHOT else {},
+        captured=captured,
         differences=reads.differences(env.observations),
         contract=contract.digest,
         expires_us=None if draft.expires is None else microseconds(now + draft.expires),

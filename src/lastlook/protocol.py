@@ -24,7 +24,7 @@ from lastlook.answers import (
     transition,
 )
 from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
-from lastlook.errors import Applied, CanonicalError, Outcome, UnknownIntent
+from lastlook.errors import Applied, CanonicalError, Outcome, UnknownEffect, UnknownIntent
 from lastlook.events import (
     ApplyAnswered,
     AttemptClosed,
@@ -36,8 +36,8 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.plan import MAX_WAVES, Evaluation, Look
-from lastlook.ports import Append, ApplyResult, Attempt, Journal
-from lastlook.records import State, microseconds, place
+from lastlook.ports import Append, ApplyResult, Attempt, CloseResult, Journal
+from lastlook.records import EPOCH, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lastlook.events import Event
     from lastlook.plan import Plan
     from lastlook.ports import Store, Stored
-    from lastlook.records import EffectRow
+    from lastlook.records import IntentRecord
 
 __all__ = [
     "AGAIN",
@@ -118,6 +118,7 @@ UNKNOWN = Applied.UNKNOWN
 OPEN = State.OPEN
 IN_ATTEMPT = State.ATTEMPT
 DONE = State.COMMITTED
+_ANSWERS = frozenset({BUSY, COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED, UNKNOWN})
 
 
 # The last look and the effect, one step.
@@ -148,7 +149,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         else:
             look = yield from look_at(scene, plan, (yield plan.observe))
             # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
-            row = None if plan.one_engine and look.outcome.permits else (yield FindRow(plan.record))
+            row = None if plan.one_engine and look.outcome.permits else (yield from _find_row(plan))
             if row is not None and row.committed_at is not None:
                 yield from adopt(scene, stored, row)
                 continue
@@ -270,7 +271,7 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
     now = yield Now()
     if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
         return last_verdict(stored, IN_PROGRESS, reason="another attempt on this intent is open")
-    closed = yield Close(record, row.attempt)
+    closed = yield from _closed(record, row.attempt)
     emit(scene, AttemptClosed, record.intent_id, row.attempt, closed.status)
     if closed.status is COMMITTED:
         body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
@@ -328,7 +329,7 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
         number=number,
         arguments_digest=record.arguments_digest,
         binding=look.binding(),
-        not_after=look.valid_until() if plan.program.volatile else None,
+        not_after=_not_after(look) if plan.program.volatile or record.expires_us is not None else None,
         look_fresh=look.fresh,
         body=plan.body,
         encode=plan.contract.arguments.store_result,
@@ -346,6 +347,15 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
         return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
         scene.active.discard(record.intent_id)
+
+
+def _not_after(look: Look) -> dt.datetime | None:
+    """The last moment of the permission: a premise's deadline, or the intent's expiry."""
+    until, expires_us = look.valid_until(), look.plan.record.expires_us
+    if expires_us is None:
+        return until
+    last = EPOCH + dt.timedelta(microseconds=expires_us - 1)
+    return last if until is None else min(until, last)
 
 
 def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Any]:
@@ -425,9 +435,35 @@ def _patiently(
 def _asked(look: Look, attempt: Attempt, journal: Journal | None) -> Protocol[ApplyResult]:
     """What the target answers; where it raises instead, nobody knows how far it came."""
     try:
-        return (yield Apply(look.plan, attempt, journal))  # type: ignore[no-any-return]  # the driver's reply
+        said = yield Apply(look.plan, attempt, journal)
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
         return ApplyResult(UNKNOWN, error=error, reason=f"the target raised {type(error).__name__}")
+    if isinstance(said, ApplyResult) and said.status in _ANSWERS:
+        return said
+    return ApplyResult(UNKNOWN, reason=f"the target answered with {type(said).__name__}, which says nothing")
+
+
+def _closed(record: IntentRecord, number: int) -> Protocol[CloseResult]:
+    """What the target says of an attempt that is to be closed; anything else than its word leaves it unknown."""
+    try:
+        said = yield Close(record, number)
+    except UnknownEffect:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+        return CloseResult(UNKNOWN, reason=f"the target raised {type(error).__name__}")
+    if isinstance(said, CloseResult) and said.status in (COMMITTED, NOT_ATTEMPTED):
+        return said
+    reason = said.reason if isinstance(said, CloseResult) else f"the target answered with {type(said).__name__}"
+    return CloseResult(UNKNOWN, reason=reason)
+
+
+def _find_row(plan: Plan) -> Protocol[EffectRow | None]:
+    """The target's own row of an intent; one that cannot be read is none, since the apply checks it again."""
+    try:
+        row = yield FindRow(plan.record)
+    except Exception:  # noqa: BLE001 - whatever a target raises, it has shown no row
+        return None
+    return row if isinstance(row, EffectRow) else None
 
 
 def _record_commit(
@@ -453,7 +489,7 @@ def _resolve_unknown(
     scene: Scene, stored: Stored, look: Look, attempt: Attempt, said: ApplyResult
 ) -> Protocol[Verdict[Any] | None]:
     """No answer (row 8): close at the target before anything else; what it cannot tell stays unknown."""
-    closed = yield Close(look.plan.record, attempt.number)
+    closed = yield from _closed(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
     if closed.status is COMMITTED:
         yield Transit(committed(stored, look, attempt, closed.stored))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import re
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Absent, Value
     from lastlook.errors import Outcome
 
+_PLAIN = re.compile(r"[\w#@+:= -]+")
 TokenKind = Literal["counter", "digest", "opaque", "weak"]
 
 
@@ -53,7 +55,12 @@ class Address:
         return hash(self.identity)
 
     def __str__(self) -> str:
-        return "/".join((self.kind, *(str(part) for part in self.key))) if self.key else f"{self.kind}/*"
+        """`orders/o-1`; another key than one plain text stands in brackets, so that no two addresses read alike."""
+        if not self.key:
+            return f"{self.kind}/*"
+        if len(self.key) == 1 and type(self.key[0]) is str and _PLAIN.fullmatch(self.key[0]):
+            return f"{self.kind}/{self.key[0]}"
+        return f"{self.kind}[{', '.join(map(repr, self.key))}]"
 
     def __repr__(self) -> str:
         return f"Address({self})"
@@ -153,12 +160,12 @@ def at(value: object, path: Path) -> Value:
     return found  # type: ignore[no-any-return]  # of the frozen values
 
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def microseconds(moment: dt.datetime) -> int:
     """A moment as it is stored: whole microseconds since 1970, UTC."""
-    span = moment - _EPOCH
+    span = moment - EPOCH
     return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
 
 
@@ -178,7 +185,8 @@ def place(address: Address, path: Path) -> str:
     if not path:
         return str(address)
     first, *items = path
-    return f"{address}.{first}" + "".join(f"[{item!r}]" for item in items)
+    field = f".{first}" if isinstance(first, str) and first.isidentifier() else f"[{first!r}]"
+    return f"{address}{field}" + "".join(f"[{item!r}]" for item in items)
 
 
 class State(enum.Enum):

@@ -19,15 +19,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
+from lastlook.canonical import freeze
 from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Surroundings
 from lastlook.errors import DeclarationError, EffectNotBound, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
+from lastlook.memory import Memory
 from lastlook.plan import Plan
 from lastlook.ports import Unreadable
 from lastlook.protocol import Limits, Scene
-from lastlook.records import State
+from lastlook.records import Observation, State, Token
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 
@@ -120,6 +122,8 @@ class Runtime:
         asynchronous: bool,
         strict_fields: bool,
     ) -> None:
+        if clock.now().utcoffset() is None:
+            raise DeclarationError("the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice")
         self.systems = _by_kind(systems)
         self.store = _store(store, systems)
         self.tap = tap
@@ -251,9 +255,8 @@ class Runtime:
             raise UnknownEffect(_undeclared(record))
         contract.arguments.thaw(record.arguments)  # raises where they do not fit
         program = contract.program
-        same = record.contract == contract.digest and all(
-            premise.validators == check.pins for premise, check in zip(record.premises, program.checks, strict=True)
-        )
+        recorded = [(premise.condition, premise.validators) for premise in record.premises]
+        same = record.contract == contract.digest and recorded == [(c.condition, c.pins) for c in program.checks]
         plan = self._compile(record, contract, {}, program if same else contract.merged(record.premises))
         if not stored.row.state.terminal:
             with self._lock:
@@ -361,7 +364,7 @@ class Runtime:
             system = self.systems.get(address.kind) or self._owned(address.kind)
             grouped.setdefault(id(system), (system, []))[1].append(number)
         parts = [
-            (numbers, _guarded(system, [addresses[number] for number in numbers]))
+            (numbers, _guarded(system, [addresses[number] for number in numbers], asynchronous=self._asynchronous))
             for system, numbers in grouped.values()
         ]
         if len(parts) == 1:
@@ -472,41 +475,53 @@ def random_intent_id() -> str:
     return canonical.random_id(secrets.token_bytes(16))
 
 
-def _guarded(system: System | None, addresses: list[Address]) -> Callable[[], Any]:
+def _guarded(system: System | None, addresses: list[Address], *, asynchronous: bool) -> Callable[[], Any]:
+    """One batched read of a system: whatever it raises or answers, there is one frozen cell for each address."""
     if system is None:
         missing = tuple(Unreadable(f"no system answers for {address.kind!r}") for address in addresses)
         return lambda: missing
-    compiled = getattr(system, "reader", None)
-    if compiled is not None:
-        return cast("Callable[[], Any]", compiled(addresses))
-    read: Callable[[], Any] = functools.partial(system.read_many, addresses)
+    if isinstance(system, Memory):
+        return system.reader(addresses)
+    count = len(addresses)
+
+    def failed(error: Exception) -> tuple[Unreadable, ...]:
+        return (Unreadable(f"{system.name} could not be read ({type(error).__name__})"),) * count
+
+    def checked(found: Any) -> tuple[Any, ...]:
+        cells = tuple(found)
+        if len(cells) != count:
+            raise ValueError(f"{len(cells)} observations for {count} addresses")
+        return tuple(_frozen(cell) for cell in cells)
+
+    async def later(found: Any) -> tuple[Any, ...]:
+        try:
+            return checked(await found)
+        except Exception as error:  # noqa: BLE001 - whatever a system raises, its evidence is unreadable
+            return failed(error)
 
     def guarded() -> Any:
         try:
-            found = read()
-        except Exception as error:  # noqa: BLE001 - whatever a system raises, its evidence is unreadable
-            return _failed(system, addresses, error)
-        return found if type(found) is tuple else _completed(system, addresses, found)
+            found: Any = system.read_many(addresses)
+            if not inspect.isawaitable(found):
+                return checked(found)
+            if not asynchronous:
+                getattr(found, "close", bool)()
+                raise TypeError("it has to be awaited: use AsyncGate")
+        except Exception as error:  # noqa: BLE001 - as above
+            return failed(error)
+        return later(found)
 
     return guarded
 
 
-def _completed(system: System, addresses: list[Address], found: Any) -> Any:
-    if not inspect.isawaitable(found):
-        return tuple(found)
-
-    async def later() -> Any:
-        try:
-            return tuple(await found)
-        except Exception as error:  # noqa: BLE001 - as above
-            return _failed(system, addresses, error)
-
-    return later()
-
-
-def _failed(system: System, addresses: Iterable[Address], error: Exception) -> tuple[Unreadable, ...]:
-    reason = f"{system.name} could not be read ({type(error).__name__})"
-    return tuple(Unreadable(reason) for _ in addresses)
+def _frozen(cell: Any) -> Observation | Unreadable:
+    """What a system answered for one address, deep-frozen; a value that is frozen already is kept, with its identity."""
+    if isinstance(cell, Unreadable):
+        return cell
+    if type(cell) is not Observation or type(cell.token) is not Token:
+        return Unreadable(f"the system answered with {type(cell).__name__}, not with an observation and its token")
+    value = freeze(cell.value)
+    return cell if value is cell.value else Observation(cast("Any", value), cell.token)
 
 
 def _gather(size: int, parts: list[tuple[list[int], Callable[[], Any]]]) -> Any:

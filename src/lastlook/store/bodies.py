@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from lastlook.canonical import freeze
+from lastlook.canonical import decode, encode, freeze
 from lastlook.errors import IntegrityError, Outcome
 from lastlook.records import Address, Decision, IntentRecord, PremiseRecord, Read, Token
 
@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["SCHEMA", "intent_body", "intent_from_body"]
+__all__ = ["RECORD_BYTES", "SCHEMA", "intent_body", "intent_from_body"]
 
 SCHEMA = 1
 """The schema number that this version writes, and the newest that it reads."""
+PAGE = 250
+"""Reads a page: a read set has no bound, so it is not one value but texts of so many reads each."""
+RECORD_BYTES = 1 << 30
+"""The bound of a whole record, which its store wrote itself."""
 
 
 def intent_body(record: IntentRecord) -> Mapping[str, Value]:
     """The record as a canonical value; addresses are listed once and named by index."""
     addresses: dict[Address, int] = {}
     reads = [_read(read, addresses) for read in record.reads]
+    pages = [encode(reads[first : first + PAGE]).decode() for first in range(0, len(reads), PAGE)]
+    listed = list(addresses)
     return cast(
         "Mapping[str, Value]",
         freeze(
@@ -36,8 +42,11 @@ def intent_body(record: IntentRecord) -> Mapping[str, Value]:
                 "target": record.target,
                 "lane": record.lane,
                 "premises": [_premise(premise) for premise in record.premises],
-                "addresses": [[address.kind, list(address.key)] for address in addresses],
-                "reads": reads,
+                "addresses": [
+                    encode([[address.kind, list(address.key)] for address in listed[first : first + PAGE]]).decode()
+                    for first in range(0, len(listed), PAGE)
+                ],
+                "reads": pages,
                 "refresh": record.refresh,
                 "decisions": [[decision.text, list(decision.rests_on)] for decision in record.decisions],
                 "captured": record.captured,
@@ -66,7 +75,7 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
         )
         raise IntegrityError(message)
     try:
-        addresses = [Address(kind, tuple(key)) for kind, key in found["addresses"]]
+        addresses = [Address(kind, tuple(key)) for page in found["addresses"] for kind, key in _page(page)]
         return IntentRecord(
             intent_id=found["intent_id"],
             effect=found["effect"],
@@ -76,7 +85,7 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
             target=found["target"],
             lane=found["lane"],
             premises=tuple(_premise_from(premise) for premise in found["premises"]),
-            reads=tuple(_read_from(read, addresses) for read in found["reads"]),
+            reads=tuple(_read_from(read, addresses) for page in found["reads"] for read in _page(page)),
             refresh=found["refresh"],
             decisions=tuple(Decision(text, rests_on) for text, rests_on in found["decisions"]),
             captured=found["captured"],
@@ -87,11 +96,15 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
             transaction=found["transaction"],
             one_shot=found["one_shot"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         message = (
             "a stored proposal lacks a part or has one of the wrong type: the store was edited or is not lastlook's"
         )
         raise IntegrityError(message) from error
+
+
+def _page(page: str) -> Any:
+    return decode(page.encode())
 
 
 def _read(read: Read, addresses: dict[Address, int]) -> list[object]:

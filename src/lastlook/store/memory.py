@@ -15,8 +15,8 @@ from lastlook import canonical
 from lastlook.canonical import freeze
 from lastlook.errors import IntegrityError, UnknownIntent
 from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
-from lastlook.records import State, microseconds
-from lastlook.store.bodies import intent_body, intent_from_body
+from lastlook.records import EPOCH, State, microseconds
+from lastlook.store.bodies import RECORD_BYTES, intent_body, intent_from_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,6 @@ GENESIS = ""
 OPEN = State.OPEN
 IN_ATTEMPT = State.ATTEMPT
 COMMITTED = State.COMMITTED
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _Entry = tuple[str, dt.datetime, "Callable[[], Mapping[str, Value]]"]
 
 
@@ -66,7 +65,7 @@ class _Chain:
         intent_id = self.record.intent_id
         for seq in range(len(self.encoded), len(self.entries)):
             kind, at, body = self.entries[seq]
-            encoded, at_us = canonical.encode(freeze(body())), microseconds(at)
+            encoded, at_us = canonical.encode(freeze(body()), limit=RECORD_BYTES), microseconds(at)
             previous = self.encoded[-1].digest if self.encoded else GENESIS
             digest = chain_digest(previous, intent_id, seq, kind, at_us, encoded)
             self.encoded.append(JournalEntry(intent_id, seq, kind, at_us, encoded, digest))
@@ -115,6 +114,9 @@ class MemoryStore:
             holder = self._lanes.get(lane) if self._lanes else None
             if holder is not None and holder != append.intent_id and _takes_lane(row, append):
                 return Appended(ok=False, holder=holder)
+            expires_us = chain.record.expires_us
+            if expires_us is not None and _takes_lane(row, append) and microseconds(at) >= expires_us:
+                return Appended(ok=False)  # whoever loads it again finds it expired
             if append.checks:
                 stale = _stale(self.evidence, append.checks)
                 if stale:
@@ -182,8 +184,8 @@ class MemoryStore:
 
 def _reopened(chain: _Chain) -> _Chain:
     journal = chain.journal()
-    bodies = [canonical.decode(entry.body) for entry in journal]
-    times = [_EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
+    bodies = [canonical.decode(entry.body, limit=RECORD_BYTES) for entry in journal]
+    times = [EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
     fresh = _Chain(intent_from_body(bodies[0]), times[0])  # type: ignore[arg-type]  # a PROPOSED body is a map
     fresh.row = chain.row
     fresh.entries = [(e.kind, at, _constant(body)) for e, at, body in zip(journal, times, bodies, strict=True)]
