@@ -168,6 +168,24 @@ def test_no_condition_at_all(wrong: object) -> None:
         block_unless(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        arg.amount + 1,
+        literal(3),
+        rows("orders"),
+        count(rows("orders")),
+        largest(arg.a, arg.b),
+        total(rows("orders"), "x"),
+    ],
+    ids=["sum", "constant", "rows", "count", "largest", "total"],
+)
+def test_an_expression_that_is_never_a_condition(wrong: Any) -> None:
+    """An expression that has no truth value is refused where it is declared, not when it is judged."""
+    with pytest.raises(DeclarationError):
+        declare(block_unless(wrong))
+
+
 def test_precedence_slip() -> None:
     """`a & b <= c` is refused with the parentheses that it needs."""
     with pytest.raises(DeclarationError) as raised:
@@ -296,9 +314,9 @@ def test_what_there_is_not(name: str) -> None:
         lambda: order[0],
         lambda: [*order.lines],
         lambda: order.price == len(order.lines),
-        lambda: order.price == [*order],
+        lambda: [*order],
         lambda: setattr(order, "refunded", True),
-        lambda: order.note.lower(),
+        lambda: order.price == order.note.lower(),
         lambda: "x" in order.lines,
         lambda: order.price == order.lines.total,
         lambda: block_unless(order.lines.total == 3),
@@ -973,6 +991,25 @@ def test_call_key_of_an_intent_that_blocked() -> None:
     assert shop.ran == [80]
 
 
+@pytest.mark.parametrize("end", ["withdrawn", "expired", "superseded"])
+def test_call_key_of_a_dead_intent(end: str) -> None:
+    """A call key whose intent has ended without effect is used up, and names the state."""
+    shop = Shop()
+    call = shop.refund.options(key="call-1", expires=MINUTE)
+    intent = call.propose("o-1", amount=80)
+    if end == "withdrawn":
+        shop.gate.withdraw(intent)
+    elif end == "expired":
+        shop.clock.advance(MINUTE)
+        shop.gate(intent)
+    else:
+        shop.refund.options(supersedes=intent).propose("o-1", amount=70)
+    for repeat in (call, call.propose):
+        with pytest.raises(KeyReused, match=f"which is {end}: a new action needs a new key"):
+            repeat("o-1", amount=80)
+    assert shop.ran == []
+
+
 @pytest.mark.parametrize("key", ["", 7, b"k", ("a", "b")])
 def test_a_call_key_is_text(key: Any) -> None:
     """A call key is a text that is not empty."""
@@ -987,8 +1024,50 @@ def test_expiry_lies_in_the_future(span: dt.timedelta) -> None:
         Shop().refund.options(expires=span)
 
 
+@SEPARATE
+def test_expiry(separate: bool) -> None:
+    """An expired intent blocks by that name, reads nothing, and stays so whatever the clock does then."""
+    shop = Shop(separate=separate)
+    intent = shop.refund.options(expires=MINUTE).propose("o-1", amount=80)
+    shop.clock.advance(MINUTE - dt.timedelta(microseconds=1))
+    assert shop.gate.preview(intent).outcome is Outcome.KEEP
+    shop.clock.advance(dt.timedelta(microseconds=1))
+    with events(shop.gate) as found:
+        verdict = shop.gate(intent)
+    assert (verdict.outcome, verdict.applied, verdict.state) == (Outcome.BLOCK, Applied.NOT_ATTEMPTED, State.EXPIRED)
+    assert "expired" in verdict.explain()
+    assert [event for event in found if isinstance(event, LookTaken)] == []
+    shop.clock.advance(-2 * MINUTE)
+    assert shop.gate(intent).state is State.EXPIRED
+    assert (shop.gate.pending(), shop.ran) == ([], [])
+
+
+def test_expiry_never_ends_an_attempt() -> None:
+    """An intent that expires while its effect is under way is not called expired: its outcome comes first."""
+    shop = Shop(separate=True)
+    intent = shop.refund.options(expires=MINUTE).propose("o-1", amount=80)
+    with failpoint(shop.gate, Apply, after=_crash), pytest.raises(Crash):
+        shop.gate(intent)
+    shop.clock.advance(2 * MINUTE)
+    assert shop.again().gate(intent).committed
+
+
 def _crash(*_: object) -> Any:
     raise Crash
+
+
+@SEPARATE
+def test_expiry_between_look_and_attempt(separate: bool) -> None:
+    """An attempt is opened by the store's own clock: an intent that expires after the look is not released."""
+    shop = Shop(separate=separate)
+    intent = shop.refund.options(expires=MINUTE).propose("o-1", amount=80)
+
+    def late(_: object) -> None:
+        shop.clock.advance(MINUTE)
+
+    with failpoint(shop.gate, Transit if separate else Apply, before=late):
+        verdict = shop.gate(intent)
+    assert (verdict.committed, verdict.state, shop.ran) == (False, State.EXPIRED, [])
 
 
 def test_actor_is_a_trusted_root() -> None:
@@ -1009,6 +1088,17 @@ def test_actor_is_a_trusted_root() -> None:
     intent = refund.options(actor=given).propose("o-1")
     given["user_id"] = "c-2"
     assert gate(intent).committed
+
+
+def test_options_add_up() -> None:
+    """Options chain, each keeping those before it, and leave the effect that they were asked of alone."""
+    shop = Shop()
+    call = shop.refund.options(key="call-1").options(expires=MINUTE)
+    intent = call.propose("o-1", amount=80)
+    assert shop.refund.options(key="call-1").propose("o-1", amount=80) == intent
+    shop.clock.advance(MINUTE)
+    assert shop.gate(intent).state is State.EXPIRED
+    assert shop.refund.propose("o-1", amount=80) != intent
 
 
 @SEPARATE
@@ -1138,6 +1228,19 @@ def test_a_gate_takes_an_intent(wrong: Any) -> None:
 # --- Refused proposals ------------------------------------------------------------------------------------------------
 
 
+def test_false_already() -> None:
+    """A premise that is false already is refused with its reason, that it was so already, an event, and no record."""
+    shop = Shop()
+    shop.world.change("policies", "refund", limit=50)
+    with events(shop.gate) as found, pytest.raises(EffectBlocked) as raised:
+        shop.refund.propose("o-1", amount=80)
+    assert str(raised.value) == ("BLOCK refund: over the refund limit (already so when proposed: nothing was stored)")
+    assert found == [ProposalRefused("refund", Outcome.BLOCK, (LIMIT,))]
+    assert raised.value.verdict.intent is None
+    assert raised.value.verdict.state is None
+    assert shop.gate.pending() == []
+
+
 @pytest.mark.parametrize("how", ["unreadable", "no row", "unlike kind", "key of no row"])
 def test_unverifiable_already(how: str) -> None:
     """What cannot be verified when it is proposed is refused like what is false."""
@@ -1172,6 +1275,23 @@ def test_a_target_that_cannot_be_named() -> None:
 
 
 # --- Transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_transaction_reads() -> None:
+    """A transaction reads rows, fields and whole kinds, frozen, with arguments in their keys."""
+    shop = Shop()
+    tx = shop.gate.transaction()
+    row = tx.read(order, order_id="o-1")
+    assert row["delivered"] is True
+    assert tx.read(policy.limit).value == 100
+    assert len(tx.read(rows("orders")).value) == 2
+    assert tx.read(resource("orders", "nobody")).value is None
+    with pytest.raises(TypeError):
+        row.value["delivered"] = False
+    with pytest.raises(DeclarationError, match="read a resource, one of its fields"):
+        tx.read(policy.limit + 1)
+    with pytest.raises(DeclarationError, match=r"give it what transaction\.read returned"):
+        tx.decide("x", rests_on=[row.value])
 
 
 def test_transaction_read_fails() -> None:
@@ -1568,6 +1688,29 @@ def test_drift_raises_a_severity() -> None:
         later = shop.again(premises=[now(order.defect)])
         shop.world.change("orders", "o-1", defect=False)
         assert later.gate(intent).outcome is Outcome.BLOCK
+
+
+def test_drift_withdraws_an_acceptance() -> None:
+    """An acceptance of less that today's contract no longer gives is not taken from the record."""
+    desk, account = Desk(accounts={"a": {"open": True}}), resource("accounts", arg.name)
+    desk.put("accounts", "a", {"open": True}, token=Token("weak", "desk", "1"))
+    store = MemoryStore()
+
+    def gate_with(*premises: Any) -> tuple[Gate, Any]:
+        gate = Gate(desk, store=store)
+
+        @gate.effect(target=account, premises=list(premises))
+        def close(permit: DeskPermit, name: str) -> None:
+            permit.put("accounts", name, open=False)
+
+        return gate, close
+
+    gate, close = gate_with(block_unless(account.open, accept=UNBOUND("the desk's tokens are weak")))
+    intent = close.propose("a")
+    assert gate.preview(intent).outcome is Outcome.KEEP
+    for more in ([], [block_unless(arg.name != "")]):
+        today, _ = gate_with(block_unless(account.open), *more)
+        assert today.preview(intent).outcome is Outcome.BLOCK
 
 
 def test_drift_of_the_target_kind() -> None:

@@ -167,6 +167,35 @@ def test_a_handle_of_another_store_releases_nothing() -> None:
 FIELDS = [field.name for field in dataclasses.fields(IntentRecord)]
 
 
+@pytest.mark.parametrize("field", FIELDS)
+def test_forged_fields_of_a_stored_record(field: str) -> None:
+    """A record whose bytes were edited, in whatever field, is not opened again."""
+    shop = Shop()
+    intent = shop.refund.options(expires=HOUR, actor={"user_id": "u"}).propose("o-1", amount=80)
+    chain = shop.store._chains[intent.id]
+    (entry,) = shop.store.journal(intent.id)
+    body: dict[str, Any] = dict(cast("Any", decode(entry.body)))
+    others: dict[str, Any] = {
+        "arguments": {"order_id": "o-2", "amount": 80},
+        "actor": {"user_id": "root"},
+        "captured": {"x": 1},
+        "expires_us": None,
+        "one_shot": True,
+        "premises": (),
+        "reads": (),
+        "refresh": (),
+        "decisions": (("so", ()),),
+        "differences": ("orders/o-1.x",),
+    }
+    forged = body | {field: others.get(field, "forged")}
+    assert forged != body
+    chain.encoded[0] = dataclasses.replace(entry, body=encode(forged))
+    with pytest.raises(IntegrityError, match="is not what was written"):
+        shop.store.verify(intent.id)
+    with pytest.raises(IntegrityError):
+        shop.store.reopened()
+
+
 WRONG: list[Any] = [None, 7, "x", b"x", True, (), (1,), {"a": 1}, ((("orders",),),), ABSENT]
 
 
@@ -191,6 +220,54 @@ def test_stored_fields_of_a_wrong_type(field: str) -> None:
 # --- Premises left out ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("honest", [True, False], ids=["another contract", "the same digest"])
+@pytest.mark.parametrize("left_out", [DELIVERED, DEFECT, NOT_REFUNDED, LIMIT])
+def test_a_premise_left_out_of_a_record(left_out: str, honest: bool) -> None:
+    """What a stored record does not require is required by the contract: it runs, and is not known to have held."""
+    shop = Shop()
+    intent = shop.refund.propose("o-1", amount=80)
+    stored = shop.store.load(intent.id)
+    assert stored is not None
+    fewer = tuple(premise for premise in stored.record.premises if premise.label != left_out)
+    digest = "sha256:other" if honest else stored.record.contract
+    store = MemoryStore()
+    store.salt = shop.store.salt
+    store.create(dataclasses.replace(stored.record, premises=fewer, contract=digest), shop.clock.now(), None)
+    shop = shop.again(store)
+    with events(shop.gate) as found:
+        assert shop.gate.preview(intent).outcome is Outcome.KEEP
+    assert checked(found) == [left_out]
+    shop.world.change("orders", "o-1", delivered=False, defect=False, refunded=True)
+    shop.world.change("policies", "refund", limit=50)
+    verdict = shop.gate(intent)
+    assert left_out in [finding.premise for finding in verdict.findings]
+    assert (verdict.outcome, committed(shop.world)) == (Outcome.BLOCK, 0)
+
+
+@pytest.mark.parametrize("left_out", [DELIVERED, DEFECT, NOT_REFUNDED, LIMIT])
+def test_a_premise_left_out_of_a_record_is_enough(left_out: str) -> None:
+    """Where only the premise that a record leaves out is false, the effect still does not go out."""
+    shop = Shop()
+    changes: dict[str, Callable[[], None]] = {
+        DELIVERED: lambda: shop.world.change("orders", "o-1", delivered=False),
+        DEFECT: lambda: shop.world.change("orders", "o-1", defect=False),
+        NOT_REFUNDED: lambda: shop.world.change("orders", "o-1", refunded=True),
+        LIMIT: lambda: shop.world.change("policies", "refund", limit=50),
+    }
+    intent = shop.refund.propose("o-1", amount=80)
+    stored = shop.store.load(intent.id)
+    assert stored is not None
+    fewer = tuple(premise for premise in stored.record.premises if premise.label != left_out)
+    store = MemoryStore()
+    store.salt = shop.store.salt
+    store.create(dataclasses.replace(stored.record, premises=fewer), shop.clock.now(), None)
+    later = shop.again(store)
+    changes[left_out]()
+    verdict = later.gate(intent)
+    assert verdict.outcome is (Outcome.REPLAN if left_out in (DELIVERED, DEFECT) else Outcome.BLOCK)
+    assert committed(shop.world) == 0
+
+
 CONDITIONS = {
     "true": encode((1, ("lit", True))).decode(),
     "another version": encode((99, ("lit", True))).decode(),
@@ -198,6 +275,22 @@ CONDITIONS = {
     "no tree": encode(()).decode(),
     "no text of ours": "nonsense",
 }
+
+
+@pytest.mark.parametrize("text", CONDITIONS.values(), ids=CONDITIONS)
+def test_a_premise_replaced_in_a_record(text: str) -> None:
+    """A stored condition that was replaced by a weaker one, or by none, leaves the contract's own in force."""
+    shop = Shop()
+    intent = shop.refund.propose("o-1", amount=80)
+    stored = shop.store.load(intent.id)
+    assert stored is not None
+    weaker = tuple(dataclasses.replace(premise, condition=text) for premise in stored.record.premises)
+    store = MemoryStore()
+    store.salt = shop.store.salt
+    store.create(dataclasses.replace(stored.record, premises=weaker, contract="other"), shop.clock.now(), None)
+    shop.world.change("policies", "refund", limit=50)
+    verdict = shop.again(store).gate(intent)
+    assert (verdict.outcome, verdict.committed, committed(shop.world)) == (Outcome.BLOCK, False, 0)
 
 
 # --- Permits ----------------------------------------------------------------------------------------------------------
@@ -383,6 +476,48 @@ def test_keys_that_look_like_others(key: str) -> None:
     assert (shop.gate.pending(), committed(shop.world)) == ([], 0)
 
 
+def test_keys_are_never_folded() -> None:
+    """Keys differ in case, in type and in their parts, and are byte-exact otherwise."""
+    keys: list[Any] = [
+        "o-1",
+        "O-1",
+        "o-1 ",
+        1,
+        "1",
+        ("1", "1"),
+        ("1", 1),
+        ("o", "1"),
+        "o/1",
+        ("o/1", ""),
+        "\u00c5",
+        b"1",
+    ]
+    world = Memory(orders={key: {"is": n, "open": True} for n, key in enumerate(keys)})
+    assert [row["is"] for row in (world.row("orders", key) for key in keys) if row is not None] == list(
+        range(len(keys))
+    )
+    assert len({world.address("orders", key).identity for key in keys}) == len(keys)
+    for wrong in (True, None, 1.0, (), ("a", None), ["o-1"]):
+        with pytest.raises(CanonicalError):
+            world.address("orders", wrong)
+
+
+def test_refreshed_places_are_never_joined_text() -> None:
+    """Two rows whose joined keys read alike are refreshed apart."""
+    world = Memory(parts={("a", "b"): {"name": "one", "open": True}, "a/b": {"name": "two", "open": True}})
+    gate = Gate(world)
+    pair, single = resource("parts", arg.x, arg.y), resource("parts", arg.z)
+    got: list[Any] = []
+
+    @gate.effect(target=pair, premises=[block_unless(pair.open)], refresh=[pair.name, single.name])
+    def take(permit: MemoryPermit, x: str, y: str, z: str) -> None:
+        got.append(sorted(permit.fresh.values(), key=repr))
+        permit.change("parts", (x, y), open=False)
+
+    take("a", "b", "a/b")
+    assert got == [["one", "two"]]
+
+
 # --- Numbers and JSON -------------------------------------------------------------------------------------------------
 
 NUMBERS = st.one_of(
@@ -456,6 +591,62 @@ BAD_VALUES: dict[str, Any] = {
     "numpy bool": np.bool_(True),
     "too deep": DEEP,
 }
+
+
+@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES)
+def test_arguments_without_a_canonical_form(value: object) -> None:
+    """An argument that could be read two ways is refused before anything is stored."""
+    gate = Gate(Memory(**shop_rows()))
+
+    @gate.effect(target=order, premises=[block_unless(~order.refunded)])
+    def refund(permit: MemoryPermit, order_id: str, note: Any) -> None:
+        permit.change("orders", order_id, refunded=True)
+
+    for call in (refund.propose, refund, refund.options(key="k")):
+        with pytest.raises(CanonicalError):
+            call("o-1", value)
+    with pytest.raises(CanonicalError):
+        refund.options(actor={"x": value}).propose("o-1", "fine")
+    assert gate.pending() == []
+
+
+def test_arguments_are_bounded() -> None:
+    """An argument larger than a record may be is refused."""
+    gate = Gate(Memory(**shop_rows()))
+
+    @gate.effect(target=order, premises=[block_unless(~order.refunded)])
+    def refund(permit: MemoryPermit, order_id: str, note: Any) -> None:
+        permit.change("orders", order_id, refunded=True)
+
+    for note in ("x" * MAX_BYTES, ["x" * 1024] * 1025, list(range(MAX_BYTES))):
+        with pytest.raises(CanonicalError):
+            refund.propose("o-1", note)
+    assert gate.pending() == []
+
+
+@SEPARATE
+@pytest.mark.parametrize("size", [MAX_BYTES // 2 - 50, MAX_BYTES - 1000, MAX_BYTES - 10, MAX_BYTES], ids=str)
+@pytest.mark.parametrize("what", ["argument", "arguments", "result", "captured", "actor"])
+def test_what_commits_can_be_recorded(what: str, size: int, separate: bool) -> None:
+    """However much an intent carries: it is refused before the effect, or its journal can be written and read."""
+    store, world = MemoryStore(), Memory(**shop_rows()).options(separate=separate)
+    gate, text = Gate(world, store=store), "x" * size
+    world.change("orders", "o-1", text=text if what == "captured" else "")
+
+    @gate.effect(target=order, premises=[block_unless(~order.refunded), block_unless(unchanged(order.text))])
+    def refund(permit: MemoryPermit, order_id: str, one: str = "", other: str = "") -> str:
+        permit.change("orders", order_id, refunded=True)
+        return text if what == "result" else ""
+
+    given = {"argument": {"one": text}, "arguments": {"one": text, "other": text}}.get(what, {})
+    try:
+        intent = refund.options(actor={"name": text} if what == "actor" else None).propose("o-1", **given)
+        gate(intent)
+    except LastlookError:
+        assert committed(world) == 0
+    for name in store._chains:
+        assert len(store.journal(name)) > 0
+    assert list(store.reopened().pending()) == list(store.pending())
 
 
 # --- Code -------------------------------------------------------------------------------------------------------------
@@ -685,6 +876,27 @@ class Raw(Relay):
         return [Observation(self.row, cell.token) for cell in found if isinstance(cell, Observation)]
 
 
+@pytest.mark.parametrize(
+    "value",
+    numbered(
+        *[(value,) for value in (np.bool_(True), 1, "true", Yes(), [True], {"x": True}, float("nan"), np.int64(1))]
+    ),
+)
+def test_evidence_as_it_comes(value: object) -> None:
+    """A system that hands out what was never frozen makes its evidence unverifiable, and not true."""
+    relay = Raw(Memory(**shop_rows()))
+    gate = Gate(relay)
+
+    @gate.effect(target=order, premises=[block_unless(order.defect)])
+    def refund(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, refunded=True)
+
+    intent = refund.propose("o-1")
+    relay.row = MappingProxyType({"defect": value})
+    verdict = gate(intent)
+    assert (verdict.outcome, verdict.committed, committed(relay.memory)) == (Outcome.BLOCK, False, 0)
+
+
 ANSWERS: dict[str, Any] = {
     "nothing": [],
     "too few": lambda addresses: [Observation(ABSENT, Token("opaque", "x", 1))] * (len(addresses) - 1),
@@ -699,6 +911,25 @@ ANSWERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_system_that_answers_nonsense(answer: Any) -> None:
+    """A system whose answer is no list of observations has not been read: everything over it is unverifiable."""
+    relay = Raw(Memory(**shop_rows()))
+    gate = Gate(relay)
+
+    @gate.effect(target=order, premises=[block_unless(order.defect), block_unless(policy.limit >= 1)])
+    def refund(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, refunded=True)
+
+    intent = refund.propose("o-1")
+    relay.answer = answer
+    verdict = gate(intent)
+    assert (verdict.outcome, verdict.committed, committed(relay.memory)) == (Outcome.BLOCK, False, 0)
+    relay.answer = None
+    assert gate(intent).committed
+
+
 class Liar(Desk):
     """A desk that answers what it likes."""
 
@@ -707,6 +938,40 @@ class Liar(Desk):
     def apply(self, attempt: Any, journal: Any, /) -> Any:
         """The answer."""
         return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    numbered(
+        *[
+            (value,)
+            for value in (
+                None,
+                True,
+                1,
+                "COMMITTED",
+                Applied.COMMITTED,
+                {"status": Applied.COMMITTED},
+                Yes(),
+                np.bool_(True),
+            )
+        ]
+    ),
+)
+def test_a_target_that_answers_nonsense(answer: Any) -> None:
+    """A target whose answer is none has given none: unknown, closed, and never called a commit."""
+    liar = Liar(accounts={"a": {"open": True}})
+    gate, account = Gate(liar, clock=FakeClock()), resource("accounts", arg.name)
+
+    @gate.effect(target=account, premises=[block_unless(account.open)])
+    def close(permit: DeskPermit, name: str) -> None:
+        permit.put("accounts", name, open=False)
+
+    intent = close.propose("a")
+    liar.answer = answer
+    verdict = gate(intent)
+    assert not verdict.committed
+    assert verdict.state in (State.OPEN, State.ATTEMPT)
 
 
 # --- Clocks -----------------------------------------------------------------------------------------------------------
@@ -727,6 +992,22 @@ def test_the_targets_clock_decides(skew: dt.timedelta, separate: bool) -> None:
     verdict = shop.gate(intent)
     assert verdict.committed is (there.now() < here.now() + dt.timedelta(minutes=1))
     assert verdict.applied in (Applied.COMMITTED, Applied.REJECTED)
+
+
+def test_a_clock_that_steps_back() -> None:
+    """A clock that steps back makes nothing fresh that lies in its future, and revives nothing that is over."""
+    clock = FakeClock()
+    shop = Shop(clock=clock, premises=[block_unless(fresh(order.seen, HOUR))])
+    shop.world.change("orders", "o-1", seen=clock.now())
+    intent = shop.refund.options(expires=2 * HOUR).propose("o-1", amount=80)
+    clock.advance(-HOUR)
+    verdict = shop.gate(intent)
+    assert (verdict.outcome, [finding.holds for finding in verdict.findings]) == (Outcome.BLOCK, [None])
+    clock.advance(3 * HOUR)
+    assert shop.gate(intent).state is State.EXPIRED
+    clock.advance(-3 * HOUR)
+    assert shop.gate(intent).state is State.EXPIRED
+    assert committed(shop.world) == 0
 
 
 def test_a_clock_that_steps_back_under_an_attempt() -> None:
@@ -775,6 +1056,12 @@ class Naive:
     def now(self) -> dt.datetime:
         """Some time."""
         return dt.datetime(2026, 1, 1)  # noqa: DTZ001 - the point
+
+
+def test_a_naive_clock() -> None:
+    """A clock whose moments have no zone is refused where it is given."""
+    with pytest.raises(DeclarationError, match="name no zone"):
+        Gate(Memory(**shop_rows()), clock=Naive())
 
 
 # --- Exhaustion -------------------------------------------------------------------------------------------------------

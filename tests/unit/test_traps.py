@@ -611,6 +611,24 @@ def test_trap_23_a_row_appears(separate: bool, late: bool) -> None:
     assert (verdict.outcome, verdict.committed, shop.ran) == (Outcome.BLOCK, False, [])
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        ~exists(resource("refunds", arg.account)),
+        rows("refunds").count() == 0,
+        every(rows("refunds"), each.account != arg.account),
+    ],
+    ids=["absence", "count", "every"],
+)
+def test_trap_23_absence_needs_a_target_that_checks_it(condition: Any) -> None:
+    """A target that compares only rows which are there binds neither an absence nor a whole collection."""
+    desk = Desk(accounts={"a-1": {"balance": 10}}, refunds={})
+    with pytest.raises(DeclarationError, match="could never be released"):
+        desk_effect(desk, block_unless(condition))
+    _, pay = desk_effect(desk, block_unless(condition, accept=UNBOUND("one clerk works here")))
+    assert set(pay.contract.bindings().values()) == {Grade.UNBOUND}
+
+
 # --- Attempts ---------------------------------------------------------------------------------------------------------
 
 
