@@ -372,6 +372,9 @@ class Gate(_GateBase):
     def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
         runtime = self._runtime()
+        previews = runtime.hinted(change)
+        if previews is not None:
+            return previews
         return cast("list[Preview]", drive(runtime, self._affected(runtime, change)))
 
     def intent(self, intent_id: str, /) -> Intent[Any]:

@@ -43,30 +43,40 @@ UNBOUND = Grade.UNBOUND
 PREDICATE = Capture.PREDICATE
 FIELD = Capture.FIELD
 
+NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
+NO_RESULTS: dict[int, bool | str] = {}
+NO_ENV = cast("Env", None)
+
 
 class Evaluation:
     """Premises run on one set of observations: each at most once, all on the same observation of a resource.
 
     Attributes:
-        results: by index of the check: True, False, or the reason why it is unverifiable.
-        waiting: checks that need something read or judged first; `env` says what.
-        touched: for a traced check, the evidence that it really used.
+        results: by number of the premise: True, False, or the reason why it is unverifiable.
+        waiting: premises that need something read or judged first; `env` says what.
+        touched: for a traced premise, the evidence that it really used.
+        worst: the severity of the worst failed premise so far.
     """
 
-    __slots__ = ("env", "program", "results", "touched", "waiting")
+    __slots__ = ("env", "program", "results", "touched", "waiting", "worst")
 
     def __init__(self, program: Program, env: Env, run: Sequence[int]) -> None:
+        self.prepare(program, env, run)
+
+    def prepare(self, program: Program, env: Env, run: Sequence[int]) -> None:
+        """Let these premises wait for `run`."""
         self.program = program
         self.env = env
         self.waiting: Sequence[int] = run
         self.results: dict[int, bool | str] = {}
-        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = {}
+        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = NOTHING_TOUCHED
+        self.worst = KEEP
 
     def run(self) -> None:
         """Evaluate what waits, as far as the observations go."""
         env, checks, results = self.env, self.program.checks, self.results
         env.settled()
-        waiting: list[int] = []
+        waiting: Sequence[int] = ()
         for index in self.waiting:
             check = checks[index]
             if check.traced:
@@ -74,17 +84,26 @@ class Evaluation:
             try:
                 value = check.holds(env)
             except Pending:
-                waiting.append(index)
+                waiting = (*waiting, index)
                 continue
             except Unverifiable as unverifiable:
-                results[index] = unverifiable.reason
+                value = unverifiable.reason
+            if check.traced:
+                self.touched = {**self.touched, index: tuple(env.touched or ())}
+                env.touched = None
+            if value is True:
+                results[index] = True
             else:
                 # Only True itself holds: not 1, not a text, not an object with an opinion.
-                results[index] = value if value is True or value is False else "it is not a truth value"
-            if check.traced:
-                self.touched[index] = tuple(env.touched or ())
-                env.touched = None
+                self.fail(index, value)
         self.waiting = waiting
+
+    def fail(self, index: int, value: object) -> None:
+        """Note that a premise does not hold: False, or the reason why it is unverifiable."""
+        self.results[index] = value if value is False or isinstance(value, str) else "it is not a truth value"
+        severity = self.program.checks[index].severity
+        if severity > self.worst:
+            self.worst = severity
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
         """Take in what was read."""
@@ -97,17 +116,8 @@ class Evaluation:
     def give_up(self, reason: str) -> None:
         """Everything that still waits is unverifiable."""
         for index in self.waiting:
-            self.results[index] = reason
+            self.fail(index, reason)
         self.waiting = ()
-
-    def outcome(self) -> Outcome:
-        """The severity of the worst failed premise."""
-        worst = KEEP
-        for index, result in self.results.items():
-            if result is not True:
-                severity = self.program.checks[index].severity
-                worst = max(worst, severity)
-        return worst
 
     def reached(self) -> list[Address]:
         """The addresses that the premises which ran used, derived keys included."""
@@ -183,6 +193,7 @@ class Plan:
         "_always",
         "_captured",
         "_generation",
+        "_hints",
         "_regular",
         "addresses",
         "binding",
@@ -229,6 +240,7 @@ class Plan:
         self.one_engine = False
         self._generation = -1
         self._always = 0
+        self._hints: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[int, _Watch], ...]] = {}
         self._actor = ABSENT if record.actor is None else record.actor
         self._captured = dict(record.captured)
         places: dict[str, _Place] = {}
@@ -345,6 +357,16 @@ class Plan:
             self._rest()
         return look
 
+    def judge(self, cells: tuple[Seen, ...]) -> Look | None:
+        """A look, decided at once; None where it needs the clock, a validator or a further read."""
+        if self._generation == REGISTRY.generation and not self._always and cells == self.seen:
+            return self.keep
+        return None if self.program.volatile else self.look(cells).settled()
+
+    def judge_hint(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look | None:
+        """As `judge`, for a change hint."""
+        return None if self.program.volatile else self.hinted(cells, reached, fields).settled()
+
     def hinted(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look:
         """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing.
 
@@ -354,13 +376,21 @@ class Plan:
             fields: the fields that it names; none for the whole resource.
         """
         look = Look(self, cells)
-        for index, identity in enumerate(self.identities):
-            if identity in reached:
-                for watch in self.places[index].recorded:
-                    if not fields or not watch.path or watch.path[0] in fields:
-                        look.differing.append((index, watch))
+        key = (reached, fields)
+        known = self._hints.get(key)
+        if known is None:
+            known = self._hints[key] = tuple([
+                (index, watch)
+                for index, identity in enumerate(self.identities)
+                if identity in reached
+                for watch in self.places[index].recorded
+                if not fields or not watch.path or watch.path[0] in fields
+            ])
+        look.differing = known
         look.everything = self.capture is not PREDICATE
-        look.unusable = any(type(cell) is not Observation for cell in cells)
+        for cell in cells:
+            if type(cell) is not Observation:
+                look.unusable = True
         return look
 
     def affected(self, mask: int) -> tuple[int, ...]:
@@ -372,7 +402,7 @@ class Plan:
         return known
 
 
-class Look:
+class Look(Evaluation):
     """One validation of an intent: a look at all its evidence, what differs, which premises ran, and what follows.
 
     Attributes:
@@ -384,7 +414,6 @@ class Look:
 
     __slots__ = (
         "_contradicting",
-        "_evaluation",
         "_suspect",
         "_unfaithful",
         "cells",
@@ -403,13 +432,17 @@ class Look:
         self.moved = False
         self.everything = False
         self.unusable = False
-        self.differing: list[tuple[int, _Watch]] = []
+        self.differing: Sequence[tuple[int, _Watch]] = ()
         self.outcome = KEEP
         self.unbindable: tuple[int, ...] = ()
         self._contradicting: tuple[int, ...] = ()
         self._unfaithful: tuple[int, ...] = ()
         self._suspect: tuple[int, ...] = ()
-        self._evaluation: Evaluation | None = None
+        self.program = plan.program
+        self.env = NO_ENV
+        self.results = NO_RESULTS
+        self.touched = NOTHING_TOUCHED
+        self.worst = KEEP
 
     @property
     def nothing_differs(self) -> bool:
@@ -421,73 +454,89 @@ class Look:
 
         A row's token moves with any of its fields: what counts is which of the recorded parts differ.
         """
-        plan, index = self.plan, -1
-        for now, then in zip(self.cells, plan.seen, strict=True):
-            index += 1
+        plan = self.plan
+        seen = plan.seen
+        differing: list[tuple[int, _Watch]] = []
+        self.differing = differing
+        for index, now in enumerate(self.cells):
+            then = seen[index]
             if now is then:
                 continue
             self.moved = True
             found = plan.places[index]
             if type(now) is not Observation:
                 self.unusable = True
-                self.differing.extend((index, watch) for watch in found.watches.values())
+                differing.extend((index, watch) for watch in found.watches.values())
                 continue
             if then is None:
-                self._compare_recorded(index, now)
+                self._compare_recorded(index, now, differing)
                 continue
             order = now.token.against(then.token)
             if order < 0:
-                self._contradict(index)
+                self._contradict(index, differing)
                 continue
+            was, value = then.value, now.value
+            simple = type(was) is MappingProxyType is type(value)
             for watch in found.recorded:
-                if not _same(then, now, watch):
-                    self.differing.append((index, watch))
+                if simple and watch.field is not None:
+                    a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)  # type: ignore[union-attr,arg-type]
+                else:
+                    a, b = at(was, watch.path), at(value, watch.path)
+                if a is not b and not canonical.same(a, b):
+                    differing.append((index, watch))
                     if order == 0:
                         self._unfaithful += (index,)
-            if now.token.namespace != then.token.namespace or now.token.kind != then.token.kind:
+            if order > 1:
                 self._suspect += (index,)
-        self.everything = plan.capture is not PREDICATE and bool(self.differing or plan.capture is not FIELD)
+        self.everything = plan.capture is not PREDICATE and bool(differing or plan.capture is not FIELD)
 
-    def _compare_recorded(self, index: int, now: Observation) -> None:
+    def _compare_recorded(self, index: int, now: Observation, differing: list[tuple[int, _Watch]]) -> None:
         """Where the recorded observation is not at hand, digests tell, each beside the token of its own read."""
         self._suspect += (index,)
         for watch in self.plan.places[index].recorded:
             order = now.token.against(watch.token) if watch.token is not None else 1
             if order < 0:
-                self._contradict(index)
+                self._contradict(index, differing)
                 return
             digest = canonical.fingerprint(at(now.value, watch.path), salt=self.plan.salt)
             if watch.digests != (digest,):
-                self.differing.append((index, watch))
+                differing.append((index, watch))
                 if order == 0 and digest not in watch.digests:
                     self._unfaithful += (index,)
 
-    def _contradict(self, index: int) -> None:
+    def _contradict(self, index: int, differing: list[tuple[int, _Watch]]) -> None:
         """Ordered versions never go back by themselves: a restore, or a replica that lags."""
         self.unusable = True
         self._contradicting += (index,)
-        self.differing.extend((index, watch) for watch in self.plan.places[index].watches.values())
+        differing.extend((index, watch) for watch in self.plan.places[index].watches.values())
 
     # Running (lines 7-13).
 
-    def start(self, now: dt.datetime | None) -> Evaluation | None:
-        """Run the affected premises on this look's observations; the evaluation, if some must wait for more."""
-        plan = self.plan
-        program = plan.program
+    def start(self, now: dt.datetime | None) -> bool:
+        """Run the affected premises on this look's observations; whether some must wait for more."""
+        plan, program = self.plan, self.program
         mask = plan.always
         for _, watch in self.differing:
             mask |= watch.mask
         if self.everything:
             mask = (1 << len(program.checks)) - 1
         if not mask:
-            return None
+            return False
         env = plan.env(self.cells)
         env.now = now
         if program.joins or self.unusable:
             self._place_cells(env)
-        evaluation = self._evaluation = Evaluation(program, env, plan.affected(mask))
-        evaluation.run()
-        return evaluation if evaluation.waiting else None
+        self.prepare(program, env, program.affected.get(mask) or plan.affected(mask))
+        self.run()
+        return bool(self.waiting)
+
+    def settled(self) -> Look | None:
+        """This look, decided; None where some premise has to wait."""
+        if self is not self.plan.keep:
+            if self.start(None):
+                return None
+            self.decide()
+        return self
 
     def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""
@@ -507,7 +556,7 @@ class Look:
 
     def decide(self) -> None:
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
-        worst = KEEP if self._evaluation is None else self._evaluation.outcome()
+        worst = self.worst
         for index, watch in self.differing:
             severity = self._edge_severity(index, watch) if watch.edge else KEEP
             if watch.refreshes and severity < REFRESH:
@@ -553,7 +602,7 @@ class Look:
             found, cell = plan.places[index], cast("Observation", self.cells[index])
             if found.grade is not UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
                 bad.append(found.address.kind)
-        if self._evaluation is not None and plan.program.joins:
+        if self.results and plan.program.joins:
             bad.extend(self._unbindable_reached())
         if not bad:
             return plan.keep.unbindable
@@ -565,11 +614,10 @@ class Look:
 
     def _unbindable_reached(self) -> list[str]:
         """Kinds of evidence that was reached by following other evidence, and carries a token that cannot be bound."""
-        evaluation = cast("Evaluation", self._evaluation)
         surroundings = cast("Surroundings", self.plan.contract.surroundings)
         found: list[str] = []
-        for address in evaluation.reached():
-            cell = evaluation.env.observations.get(address.identity)
+        for address in self.reached():
+            cell = self.env.observations.get(address.identity)
             if cell is not None and surroundings.grade(address.kind) is not UNBOUND:
                 if not surroundings.can_bind(address.kind, cell.token):
                     found.append(address.kind)
@@ -583,7 +631,7 @@ class Look:
             return self.plan.binding
         addresses, cells = self.plan.addresses, self.cells
         found = tuple([(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
-        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, BOUND)
+        return found if not self.results or not self.program.joins else self._joined(found, BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
         """The decisive evidence that the store owns, and checks in the transaction that opens or commits the attempt."""
@@ -592,15 +640,14 @@ class Look:
             for place_, cell in zip(self.plan.places, self.cells, strict=True)
             if place_.grade is RECORDED and isinstance(cell, Observation)
         )
-        return found if self._evaluation is None or not self.plan.program.joins else self._joined(found, RECORDED)
+        return found if not self.results or not self.program.joins else self._joined(found, RECORDED)
 
     def _joined(self, found: tuple[Bound, ...], grade: Grade) -> tuple[Bound, ...]:
         """Together with what was reached by following evidence, in this very look."""
-        evaluation = cast("Evaluation", self._evaluation)
         surroundings = cast("Surroundings", self.plan.contract.surroundings)
         known = {bound[0].identity: bound for bound in found}
-        for address in evaluation.reached():
-            cell = evaluation.env.observations.get(address.identity)
+        for address in self.reached():
+            cell = self.env.observations.get(address.identity)
             if cell is not None and surroundings.grade(address.kind) is grade:
                 known[address.identity] = (address, cell)
         return tuple(known.values())
@@ -616,15 +663,6 @@ class Look:
             for watch in found.watches.values()
             if watch.refreshes
         }
-
-    def valid_until(self) -> dt.datetime | None:
-        """When the permission ends, if a premise has a deadline."""
-        return None if self._evaluation is None else self._evaluation.valid_until()
-
-    @property
-    def results(self) -> Mapping[int, bool | str]:
-        """What each premise that ran said, by its number."""
-        return {} if self._evaluation is None else self._evaluation.results
 
     @property
     def checked(self) -> tuple[str, ...]:
@@ -660,7 +698,7 @@ class Look:
 
     def _findings(self, *, reveal: bool) -> tuple[Finding, ...]:
         plan = self.plan
-        found = list(findings_of(self._evaluation, plan.contract.is_public, reveal=reveal)) if self._evaluation else []
+        found = list(findings_of(self, plan.contract.is_public, reveal=reveal))
         for number in self.unbindable:
             check = plan.program.checks[number]
             text = f"{check.label}: its evidence carries a token that the target cannot be bound to"
@@ -718,15 +756,6 @@ def findings_of(
 
 def _token(token: Token) -> tuple[str, str, int | str | bytes]:
     return (token.kind, token.namespace, token.value)
-
-
-def _same(then: Observation, now: Observation, watch: _Watch) -> bool:
-    """Whether a recorded part is, by value, what it was."""
-    if watch.field is not None and type(then.value) is MappingProxyType is type(now.value):
-        was, value = then.value.get(watch.field, ABSENT), now.value.get(watch.field, ABSENT)  # type: ignore[arg-type]
-    else:
-        was, value = at(then.value, watch.path), at(now.value, watch.path)
-    return was is value or canonical.same(was, value)
 
 
 def _conservative_edges(record: IntentRecord) -> tuple[int, ...]:

@@ -261,7 +261,7 @@ class _ProposalView:
 
 def _refuse_untrue(scene: Scene, draft: Draft, evaluation: Evaluation) -> None:
     # INVARIANT: an intent of `effect.propose` has only premises that were proved on its own observations.
-    outcome = evaluation.outcome()
+    outcome = evaluation.worst
     if outcome is Outcome.KEEP:
         return
     untrue = tuple(

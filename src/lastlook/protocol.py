@@ -199,9 +199,8 @@ def look_at(
     if look is None:
         look = plan.look(cells)
     if look is not plan.keep:
-        waiting = look.start((yield Now()) if plan.program.volatile else None)
-        if waiting is not None:
-            yield from finish(waiting)
+        if look.start((yield Now()) if plan.program.volatile else None):
+            yield from finish(look)
         look.decide()
     if scene.emit is not None:
         _tell(scene.emit, plan, look, trigger)

@@ -103,12 +103,12 @@ class Token:
         return f"Token({self.kind}:{self.namespace}:{self.value!r})"
 
     def against(self, recorded: Token) -> int:
-        """0 where it is the recorded token, -1 where it contradicts that by going backwards, 1 where it is another."""
+        """0: it is the recorded token; -1: it contradicts that by going backwards; 1: another one; 2: one of another kind."""
         if self.kind != recorded.kind or self.namespace != recorded.namespace:
-            return 1
+            return 2
         value, was = self.value, recorded.value
         if type(value) is not type(was):
-            return 1
+            return 2
         if value == was:
             return 0
         return -1 if self.kind == "counter" and value < was else 1  # type: ignore[operator]  # of one type

@@ -32,6 +32,7 @@ from lastlook.protocol import Limits, Scene
 from lastlook.records import Observation, State, Token
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
+from lastlook.verdicts import Preview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
     from lastlook.contract import Contract
     from lastlook.effects import Declared
     from lastlook.events import Event
+    from lastlook.index import Change
     from lastlook.ports import Clock, Store, Stored, System, Target
     from lastlook.premises import BindingPolicy
     from lastlook.proposals import Proposed
     from lastlook.records import Address, Capture, IntentRecord
     from lastlook.validators import Registered
-    from lastlook.verdicts import Preview
 
 __all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
 
@@ -280,17 +281,34 @@ class Runtime:
                 self.index.remove(plan.record)
 
     def glance(self, intent_id: str) -> Preview | None:
-        """The preview of an intent that is open, if nothing that it rests on has changed; None if the protocol must tell.
+        """The preview of an open intent, if one read and no more is needed for it; None if the protocol must tell.
 
-        The unchanged case without its ceremony: one read, one comparison, an answer that was made beforehand.
+        What `protocol.preview` does, without its ceremony: the same load, look and decision.
         """
         plan = self.plans.get(intent_id)
         if plan is None or self.tap.active:
             return None
         stored = self.store.load(intent_id)
-        if stored is None or stored.row.state is not OPEN or plan.reader() != plan.seen or plan.always:
+        if stored is None or stored.row.state is not OPEN:
             return None
-        return plan.preview
+        look = plan.judge(plan.reader())
+        if look is plan.keep:
+            return plan.preview
+        return None if look is None else Preview(look.outcome, plan.record.effect, plan.intent, look)
+
+    def hinted(self, change: Change) -> list[Preview] | None:
+        """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
+        if self.tap.active:
+            return None
+        previews: list[Preview] = []
+        for intent_id in self.index.reached(change):
+            plan = self.plans.get(intent_id)
+            if plan is not None:
+                look = plan.judge_hint(plan.reader(), change.reached, change.fields)
+                if look is None:
+                    return None
+                previews.append(Preview(look.outcome, plan.record.effect, plan.intent, look))
+        return previews
 
     # Commands.
 
