@@ -44,8 +44,9 @@ PREDICATE = Capture.PREDICATE
 FIELD = Capture.FIELD
 
 NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
-NO_RESULTS: dict[int, bool | str] = {}
 NO_ENV = cast("Env", None)
+PLAIN = frozenset({int, str, bool})
+"""Types of which two equal values are the same one."""
 
 
 class Evaluation:
@@ -61,11 +62,11 @@ class Evaluation:
     __slots__ = ("env", "program", "results", "touched", "waiting", "worst")
 
     def __init__(self, program: Program, env: Env, run: Sequence[int]) -> None:
-        self.prepare(program, env, run)
-
-    def prepare(self, program: Program, env: Env, run: Sequence[int]) -> None:
-        """Let these premises wait for `run`."""
         self.program = program
+        self.prepare(env, run)
+
+    def prepare(self, env: Env, run: Sequence[int]) -> None:
+        """Let these premises wait for `run`."""
         self.env = env
         self.waiting: Sequence[int] = run
         self.results: dict[int, bool | str] = {}
@@ -75,7 +76,6 @@ class Evaluation:
     def run(self) -> None:
         """Evaluate what waits, as far as the observations go."""
         env, checks, results = self.env, self.program.checks, self.results
-        env.settled()
         waiting: Sequence[int] = ()
         for index in self.waiting:
             check = checks[index]
@@ -91,10 +91,10 @@ class Evaluation:
             if check.traced:
                 self.touched = {**self.touched, index: tuple(env.touched or ())}
                 env.touched = None
+            # Only True itself holds: not 1, not a text, not an object with an opinion.
             if value is True:
                 results[index] = True
             else:
-                # Only True itself holds: not 1, not a text, not an object with an opinion.
                 self.fail(index, value)
         self.waiting = waiting
 
@@ -265,6 +265,7 @@ class Plan:
     def _rest(self) -> None:
         """Prepare the answer of a look at which nothing differs."""
         self.keep = Look(self, self.seen)
+        self.keep.prepare(NO_ENV, ())
         self.keep.judge_tokens()
         self.binding = tuple([(self.addresses[n], cell) for n in self.bound if (cell := self.seen[n]) is not None])
         self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
@@ -319,12 +320,12 @@ class Plan:
 
     def env(self, cells: Sequence[Seen | None]) -> Env:
         """An environment with the cells in their slots; what is in no slot is still to be looked up."""
-        program, record = self.program, self.record
+        record = self.record
         if self._regular:
-            slots: list[Any] = list(cells[: len(self.slot_index)])
+            slots: list[Any] = [*cells] if len(cells) == len(self.slot_index) else [*cells[: len(self.slot_index)]]
         else:
             slots = [cells[index] if index >= 0 else None for index in self.slot_index]
-        env = Env.of_look(program.slots, record.arguments, self._actor, self._captured, slots)
+        env = Env.of_look(self.program.slots, record.arguments, self._actor, self._captured, slots)
         if record.one_shot and record.premises:
             # A one-shot call has no earlier look, so what it must find unchanged is what it finds.
             env.captured, env.capturing = dict(self._captured), True
@@ -351,7 +352,7 @@ class Plan:
             return self.keep
         look = Look(self, cells)
         look.compare()
-        if look.moved and look.nothing_differs:
+        if not look.differing and cells != self.seen and (look.doubts is None or not look.doubts.unusable):
             # The values are the recorded ones and no token contradicts: from now on, identity tells.
             self.seen = cast("tuple[Observation | None, ...]", cells)
             self._rest()
@@ -388,9 +389,9 @@ class Plan:
             ])
         look.differing = known
         look.everything = self.capture is not PREDICATE
-        for cell in cells:
+        for index, cell in enumerate(cells):
             if type(cell) is not Observation:
-                look.unusable = True
+                look.doubt().unreadable.append(index)
         return look
 
     def affected(self, mask: int) -> tuple[int, ...]:
@@ -400,6 +401,30 @@ class Plan:
             known = tuple([number for number in range(mask.bit_length()) if mask >> number & 1])
             self.program.affected[mask] = known
         return known
+
+
+class _Doubts:
+    """What a look found wrong with cells or their tokens, by index.
+
+    Attributes:
+        unreadable: there is no observation.
+        contradicting: an ordered version went backwards, which it never does by itself: a restore, or a replica that lags.
+        unfaithful: the token is the recorded one, and the value is not.
+        suspect: the token is of another kind than the recorded one, or that is not at hand.
+    """
+
+    __slots__ = ("contradicting", "suspect", "unfaithful", "unreadable")
+
+    def __init__(self) -> None:
+        self.unreadable: list[int] = []
+        self.contradicting: list[int] = []
+        self.unfaithful: list[int] = []
+        self.suspect: list[int] = []
+
+    @property
+    def unusable(self) -> bool:
+        """Whether some cell cannot be evaluated on."""
+        return bool(self.unreadable or self.contradicting)
 
 
 class Look(Evaluation):
@@ -412,42 +437,15 @@ class Look(Evaluation):
         unbindable: the checks whose evidence carries a token that can't be bound to.
     """
 
-    __slots__ = (
-        "_contradicting",
-        "_suspect",
-        "_unfaithful",
-        "cells",
-        "differing",
-        "everything",
-        "moved",
-        "outcome",
-        "plan",
-        "unbindable",
-        "unusable",
-    )
+    __slots__ = ("cells", "differing", "doubts", "everything", "outcome", "plan", "unbindable")
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
-        self.cells = cells
-        self.moved = False
-        self.everything = False
-        self.unusable = False
-        self.differing: Sequence[tuple[int, _Watch]] = ()
-        self.outcome = KEEP
-        self.unbindable: tuple[int, ...] = ()
-        self._contradicting: tuple[int, ...] = ()
-        self._unfaithful: tuple[int, ...] = ()
-        self._suspect: tuple[int, ...] = ()
         self.program = plan.program
-        self.env = NO_ENV
-        self.results = NO_RESULTS
-        self.touched = NOTHING_TOUCHED
-        self.worst = KEEP
-
-    @property
-    def nothing_differs(self) -> bool:
-        """Whether the moved cells hold what was recorded, under tokens that do not contradict."""
-        return not (self.differing or self.unusable)
+        self.cells = cells
+        self.differing: Sequence[tuple[int, _Watch]] = ()
+        self.everything = False
+        self.doubts: _Doubts | None = None
 
     def compare(self) -> None:
         """Find the cells that moved, and narrow each to the recorded parts that differ.
@@ -462,10 +460,9 @@ class Look(Evaluation):
             then = seen[index]
             if now is then:
                 continue
-            self.moved = True
             found = plan.places[index]
             if type(now) is not Observation:
-                self.unusable = True
+                self.doubt().unreadable.append(index)
                 differing.extend((index, watch) for watch in found.watches.values())
                 continue
             if then is None:
@@ -475,6 +472,8 @@ class Look(Evaluation):
             if order < 0:
                 self._contradict(index, differing)
                 continue
+            if order > 1:
+                self.doubt().suspect.append(index)
             was, value = then.value, now.value
             simple = type(was) is MappingProxyType is type(value)
             for watch in found.recorded:
@@ -482,17 +481,22 @@ class Look(Evaluation):
                     a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)  # type: ignore[union-attr,arg-type]
                 else:
                     a, b = at(was, watch.path), at(value, watch.path)
-                if a is not b and not canonical.same(a, b):
+                if a is not b and not (a == b if type(a) is type(b) and type(a) in PLAIN else canonical.same(a, b)):
                     differing.append((index, watch))
                     if order == 0:
-                        self._unfaithful += (index,)
-            if order > 1:
-                self._suspect += (index,)
-        self.everything = plan.capture is not PREDICATE and bool(differing or plan.capture is not FIELD)
+                        self.doubt().unfaithful.append(index)
+        if plan.capture is not PREDICATE:
+            self.everything = bool(differing or plan.capture is not FIELD)
+
+    def doubt(self) -> _Doubts:
+        """Where to note what is wrong with a cell."""
+        if self.doubts is None:
+            self.doubts = _Doubts()
+        return self.doubts
 
     def _compare_recorded(self, index: int, now: Observation, differing: list[tuple[int, _Watch]]) -> None:
         """Where the recorded observation is not at hand, digests tell, each beside the token of its own read."""
-        self._suspect += (index,)
+        self.doubt().suspect.append(index)
         for watch in self.plan.places[index].recorded:
             order = now.token.against(watch.token) if watch.token is not None else 1
             if order < 0:
@@ -502,12 +506,10 @@ class Look(Evaluation):
             if watch.digests != (digest,):
                 differing.append((index, watch))
                 if order == 0 and digest not in watch.digests:
-                    self._unfaithful += (index,)
+                    self.doubt().unfaithful.append(index)
 
     def _contradict(self, index: int, differing: list[tuple[int, _Watch]]) -> None:
-        """Ordered versions never go back by themselves: a restore, or a replica that lags."""
-        self.unusable = True
-        self._contradicting += (index,)
+        self.doubt().contradicting.append(index)
         differing.extend((index, watch) for watch in self.plan.places[index].watches.values())
 
     # Running (lines 7-13).
@@ -521,12 +523,14 @@ class Look(Evaluation):
         if self.everything:
             mask = (1 << len(program.checks)) - 1
         if not mask:
+            self.prepare(NO_ENV, ())
             return False
         env = plan.env(self.cells)
-        env.now = now
-        if program.joins or self.unusable:
+        if now is not None:
+            env.now = now
+        if program.joins or (self.doubts is not None and self.doubts.unusable):
             self._place_cells(env)
-        self.prepare(program, env, program.affected.get(mask) or plan.affected(mask))
+        self.prepare(env, program.affected.get(mask) or plan.affected(mask))
         self.run()
         return bool(self.waiting)
 
@@ -540,16 +544,17 @@ class Look(Evaluation):
 
     def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""
+        contradicting = self.doubts.contradicting if self.doubts is not None else ()
         for index, cell in enumerate(self.cells):
             address = self.plan.addresses[index]
-            if index in self._contradicting:
+            if index in contradicting:
                 env.failed(address, "its version went backwards: a restore, or a replica that lags")
             elif isinstance(cell, Unreadable):
                 env.failed(address, cell.reason)
             elif cell is not None:
                 env.observed(address, cell)
         for slot, index in enumerate(self.plan.slot_index):
-            if index in self._contradicting or not isinstance(env.slots[slot], Observation):
+            if index in contradicting or not isinstance(env.slots[slot], Observation):
                 env.slots[slot] = None
 
     # Deciding (lines 14-15).
@@ -562,10 +567,10 @@ class Look(Evaluation):
             if watch.refreshes and severity < REFRESH:
                 severity = REFRESH
             worst = max(worst, severity)
-        if self._suspect or self._unfaithful or self._contradicting or self.plan.program.joins:
-            self.unbindable = self._find_unbindable()
-        else:
+        if self.doubts is None and not self.program.joins:
             self.unbindable = self.plan.keep.unbindable
+        else:
+            self.unbindable = self._find_unbindable(self.doubts or _Doubts())
         self.outcome = BLOCK if self.unbindable else worst
 
     def judge_tokens(self) -> None:
@@ -578,12 +583,11 @@ class Look(Evaluation):
             and cell is not None
             and not surroundings.can_bind(found.address.kind, cast("Observation", cell).token)
         }
-        if bad:
-            checks = self.plan.program.checks
-            self.unbindable = tuple(
-                n for n, check in enumerate(checks) if check.binds and not check.analysis.kinds.isdisjoint(bad)
-            )
-            self.outcome = BLOCK if self.unbindable else KEEP
+        checks = self.program.checks
+        self.unbindable = tuple(
+            n for n, check in enumerate(checks) if bad and check.binds and not check.analysis.kinds.isdisjoint(bad)
+        )
+        self.outcome = BLOCK if self.unbindable else KEEP
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
@@ -593,12 +597,12 @@ class Look(Evaluation):
         )
         return BLOCK if critical or contract.irreversible else REPLAN
 
-    def _find_unbindable(self) -> tuple[int, ...]:
+    def _find_unbindable(self, doubts: _Doubts) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
         plan = self.plan
         surroundings = cast("Surroundings", plan.contract.surroundings)
-        bad = [plan.addresses[index].kind for index in (*self._unfaithful, *self._contradicting)]
-        for index in self._suspect:
+        bad = [plan.addresses[index].kind for index in (*doubts.unfaithful, *doubts.contradicting)]
+        for index in doubts.suspect:
             found, cell = plan.places[index], cast("Observation", self.cells[index])
             if found.grade is not UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
                 bad.append(found.address.kind)

@@ -222,6 +222,7 @@ def finish(evaluation: Evaluation) -> Protocol[None]:
         if env.unjudged:
             pins = frozenset(pin for index in evaluation.waiting for pin in evaluation.program.checks[index].pins)
             env.answered((yield Judge(tuple(env.unjudged.values()), pins)))
+        env.settled()
         evaluation.run()
 
 

@@ -6,6 +6,7 @@ The two drivers differ in one word: the asynchronous one awaits what a command's
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import copy
 import datetime as dt
@@ -35,7 +36,7 @@ from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from lastlook.commands import Command, Protocol
     from lastlook.contract import Contract
@@ -75,17 +76,25 @@ class Tap:
         listeners: called with each event.
         before: called before each command; may raise.
         after: called with each command and its reply; what it returns is the reply.
+        active: whether there is any of these.
     """
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[Event], None]] = []
         self.before: list[Callable[[Command], Any]] = []
         self.after: list[Callable[[Command, Any], Any]] = []
+        self.active = False
 
-    @property
-    def active(self) -> bool:
-        """Whether anybody listens or steps in."""
-        return bool(self.listeners or self.before or self.after)
+    @contextlib.contextmanager
+    def listed(self, items: list[Any], item: Any) -> Generator[None]:
+        """Put somebody on one of the lists for as long as this lasts."""
+        items.append(item)
+        self.active = True
+        try:
+            yield
+        finally:
+            items.remove(item)
+            self.active = bool(self.listeners or self.before or self.after)
 
     def step(self, command: Command, execute: Mapping[type[Any], Callable[[Any], Any]]) -> Any:
         """Execute a command with whoever steps in before and after it."""

@@ -1,4 +1,4 @@
-"""For users' own tests: step into the window between look and effect, watch what ran, set the clock, take a validator away."""
+"""For users' own tests: step in between look and effect, watch what ran, set the clock, take a validator away."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def interpose(gate: Gate | AsyncGate, change: Callable[[], Any], /) -> Generator
             return pending.pop()()
         return None
 
-    with _listed(gate._tap.before, before):  # noqa: SLF001 - the gate's seam for this module
+    with gate._tap.listed(gate._tap.before, before):  # noqa: SLF001 - the gate's seam for this module
         yield
 
 
@@ -45,8 +45,8 @@ def failpoint(
 ) -> Generator[None]:
     """Step in at a command of the protocol (`lastlook.commands`): raise before it, or replace its reply after it.
 
-    What `after` returns is the reply; an exception of either reaches the protocol as the command's failure, and one that
-    is no `Exception` ends the gate as a crash would.
+    What `after` returns is the reply; an exception of either reaches the protocol as the command's failure, and one
+    that is no `Exception` ends the gate as a crash would.
     """
 
     def step_in(at: Command) -> Any:
@@ -55,7 +55,8 @@ def failpoint(
     def step_out(at: Command, reply: Any) -> Any:
         return after(at, reply) if after is not None and isinstance(at, command) else reply
 
-    with _listed(gate._tap.before, step_in), _listed(gate._tap.after, step_out):  # noqa: SLF001 - as above
+    tap = gate._tap  # noqa: SLF001 - as above
+    with tap.listed(tap.before, step_in), tap.listed(tap.after, step_out):
         yield
 
 
@@ -63,7 +64,7 @@ def failpoint(
 def events(gate: Gate | AsyncGate, /) -> Generator[list[Event]]:
     """The events of a gate while this lasts: exactly which premises ran, which nodes were visited, what was applied."""
     found: list[Event] = []
-    with _listed(gate._tap.listeners, found.append):  # noqa: SLF001 - as above
+    with gate._tap.listed(gate._tap.listeners, found.append):  # noqa: SLF001 - as above
         yield found
 
 
@@ -111,15 +112,5 @@ def forget_edges(gate: Gate | AsyncGate, intent: Intent[Any], /) -> None:
     runtime = gate._runtime()  # noqa: SLF001 - as above
     plan = runtime.plans.get(intent.id)
     if plan is None:
-        message = f"intent {intent.id!r} is not pending at this gate"
-        raise UnknownIntent(message)
+        raise UnknownIntent(f"intent {intent.id!r} is not pending at this gate")
     runtime.index.forget_edges(plan.record)
-
-
-@contextlib.contextmanager
-def _listed(items: list[Any], item: Any) -> Generator[None]:
-    items.append(item)
-    try:
-        yield
-    finally:
-        items.remove(item)

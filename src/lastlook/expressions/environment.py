@@ -95,23 +95,17 @@ class Env:
         row: the row that `each` stands for.
     """
 
-    __slots__ = (
-        "actor",
-        "addresses",
-        "arguments",
-        "captured",
-        "capturing",
-        "judged",
-        "missing",
-        "now",
-        "observations",
-        "row",
-        "slots",
-        "table",
-        "touched",
-        "unjudged",
-        "unreadable",
-    )
+    # What most looks never touch stands on the class, so that making an environment costs little; the empty maps are
+    # shared, and nobody writes to them but by the methods below.
+    now: datetime | None = None
+    capturing = False
+    observations: dict[str, Observation] = _NOTHING
+    unreadable: dict[str, str] = _NOTHING
+    judged: dict[str, bool | str] = _NOTHING
+    missing: dict[str, Address] = _NOTHING
+    unjudged: dict[str, Judgement] = _NOTHING
+    addresses: list[Address | None] = _NO_ADDRESSES
+    row: Value = ABSENT
 
     def __init__(
         self,
@@ -135,15 +129,14 @@ class Env:
         self.observations = {} if observations is None else observations
         self.unreadable = {} if unreadable is None else unreadable
         self.slots: list[Observation | None] = [None] * len(table.refs) if slots is None else slots
-        self.addresses: list[Address | None] = [None] * len(table.refs) if addresses is None else addresses
+        self.addresses = [None] * len(table.refs) if addresses is None else addresses
         self.now = now
         self.captured = {} if captured is None else captured
         self.capturing = capturing
         self.judged = {} if judged is None else judged
-        self.missing: dict[str, Address] = {}
-        self.unjudged: dict[str, Judgement] = {}
+        self.missing = {}
+        self.unjudged = {}
         self.touched = touched
-        self.row: Value = ABSENT
 
     @classmethod
     def of_look(
@@ -160,14 +153,8 @@ class Env:
         env.arguments = arguments
         env.actor = actor
         env.slots = slots
-        env.addresses = _NO_ADDRESSES
-        env.now = None
         env.captured = captured
-        env.capturing = False
-        # Shared and empty until something is put there: nobody may write to them but by the methods below.
-        env.observations = env.unreadable = env.judged = env.missing = env.unjudged = _NOTHING
         env.touched = None
-        env.row = ABSENT
         return env
 
     def observed(self, address: Address, observation: Observation) -> None:
