@@ -6,7 +6,10 @@ import asyncio
 import datetime as dt
 import inspect
 import re
+import sys
+import threading
 import typing
+import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -91,7 +94,7 @@ from lastlook.records import Token
 from lastlook.testing import FakeClock, events, failpoint, interpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from systems import DeskPermit as OnlyForCheckers
 
@@ -1966,12 +1969,6 @@ def test_connect_refuses_what_could_never_be_released() -> None:
     assert effect("o-1", amount=80) == "refunded"
 
 
-def test_one_owner_for_each_kind() -> None:
-    """Two systems for one kind are refused by both their names."""
-    with pytest.raises(DeclarationError, match=r"two systems answer for 'orders'.*give each kind one owner"):
-        Gate(Memory(orders={}), Shelf(orders={}))
-
-
 class Durable(Relay):
     """A relay that says it outlives the process."""
 
@@ -2089,3 +2086,306 @@ def test_permit_is_over() -> None:
         with pytest.raises(EffectNotBound, match="is over"):
             use()
     assert STRICT.critical == frozenset()
+
+
+# --- Refreshing -------------------------------------------------------------------------------------------------------
+
+
+def refreshing(world: Memory, *fields: Any, premise: Any = None, **options: Any) -> tuple[Gate, Any, list[Any]]:
+    """An effect that refreshes these fields, and what each body was given."""
+    gate, got = Gate(world, **options), list[Any]()
+
+    @gate.effect(target=order, premises=[premise or block_unless(~order.refunded)], refresh=list(fields))
+    def refund(permit: MemoryPermit, order_id: str) -> str:
+        got.append(dict(permit.fresh))
+        permit.change("orders", order_id, refunded=True)
+        return "refunded"
+
+    return gate, refund, got
+
+
+@SEPARATE
+def test_refreshed_field_that_is_gone(separate: bool) -> None:
+    """A presentation field that is gone is refreshed to absent, and no obstacle."""
+    world, store = Memory(**shop_rows()).options(separate=separate), MemoryStore()
+    gate, refund, _ = refreshing(world, order.customer_name, store=store)
+    intent = refund.propose("o-1")
+    world.drop("orders", "o-1", "customer_name")
+    assert gate(intent).outcome is Outcome.REFRESH
+    assert list(store.reopened().pending()) == []
+
+
+@SEPARATE
+def test_what_is_only_presentation_is_not_bound(separate: bool) -> None:
+    """A row that is only refreshed may move after the look: the effect goes out at the first attempt, as looked at."""
+    world = Memory(**shop_rows(), customers={"c": {"name": "reader 7"}}).options(separate=separate)
+    gate, refund, got = refreshing(world, resource("customers", "c").name)
+    intent = refund.propose("o-1")
+    with interpose(gate, lambda: world.change("customers", "c", name="reader 8")):
+        verdict = gate(intent)
+    assert (verdict.outcome, verdict.committed) == (Outcome.KEEP, True)
+    assert got == [{"customers/c.name": "reader 7"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("reader 8", Outcome.REFRESH), ("nobody", Outcome.REPLAN)], ids=["true", "false"]
+)
+def test_a_field_that_decides_and_is_refreshed(name: str, outcome: Outcome) -> None:
+    """A field may be both: the premise runs, the rule fires, and the worse of the two counts."""
+    world = Memory(**shop_rows())
+    premise = replan_unless(order.customer_name.in_(["reader 7", "reader 8"]))
+    gate, refund, _ = refreshing(world, order.customer_name, premise=premise)
+    intent = refund.propose("o-1")
+    world.change("orders", "o-1", customer_name=name)
+    verdict = gate(intent)
+    assert (verdict.outcome, len(verdict.checked)) == (outcome, 1)
+
+
+def test_one_shot_is_given_what_it_refreshes() -> None:
+    """A one-shot call's body is given its presentation fields as the gate read them."""
+    _, refund, got = refreshing(Memory(**shop_rows()), order.customer_name)
+    assert refund("o-1") == "refunded"
+    assert got == [{"orders/o-1.customer_name": "reader 7"}]
+
+
+# --- Conservative edges -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["a row that is not there", "all rows"])
+def test_absence_as_an_edge(what: str) -> None:
+    """A decision that rests on what was not there is planned anew once something is."""
+    shop = Shop(world=Memory(**shop_rows(), notes={}))
+    tx = shop.gate.transaction()
+    seen = tx.read(rows("notes")) if what == "all rows" else tx.read(resource("notes", "n-1"))
+    tx.decide("nobody objects", rests_on=[seen])
+    intent = tx.propose(shop.refund, "o-1", amount=80)
+    assert shop.gate.preview(intent).outcome is Outcome.KEEP
+    shop.world.change("notes", "n-1", text="I do")
+    assert [preview.outcome for preview in shop.gate.affected(Change("notes", "n-1"))] == [Outcome.REPLAN]
+    assert shop.gate(intent).outcome is Outcome.REPLAN
+    shop.world.delete("notes", "n-1")
+    assert shop.gate(intent).committed
+
+
+@SEPARATE
+@pytest.mark.parametrize("how", ["changed in the window", "unreadable"])
+def test_an_edge_is_bound_and_read(separate: bool, how: str) -> None:
+    """What a decision rests on is bound where the target can compare it, and has to be readable."""
+    shop = Shop(separate=separate)
+    tx = shop.gate.transaction()
+    tx.decide("it rains", rests_on=[tx.read(resource("weather", "uk").rain)])
+    intent = tx.propose(shop.refund, "o-1", amount=80)
+    if how == "unreadable":
+        with shop.world.unreadable("weather"):
+            verdict = shop.gate(intent)
+    else:
+        with interpose(shop.gate, lambda: shop.world.change("weather", "uk", rain=False)):
+            verdict = shop.gate(intent)
+    assert (verdict.outcome, verdict.committed, shop.ran) == (Outcome.REPLAN, False, [])
+
+
+# --- More of hints, options and attempts ------------------------------------------------------------------------------
+
+
+def test_what_waits_is_reached_by_what_it_waits_for() -> None:
+    """The arrival of an approval reaches the intents that await it."""
+    approval = resource("approvals", arg.order_id)
+    shop = Shop(world=Memory(**shop_rows(), approvals={}), awaits=[block_unless(approval.granted)])
+    intent = shop.refund.propose("o-1", amount=80)
+    (preview,) = shop.gate.affected(Change("approvals", "o-1", "granted"))
+    assert (preview.intent, preview.outcome) == (intent, Outcome.BLOCK)
+    shop.world.change("approvals", "o-1", granted=True)
+    (preview,) = shop.gate.affected(Change("approvals", "o-1", "granted"))
+    assert preview.outcome is Outcome.KEEP
+
+
+def test_a_repeated_call_supersedes_once() -> None:
+    """A call with key and predecessor that is delivered twice is one successor of one predecessor."""
+    shop = Shop()
+    old = shop.refund.propose("o-1", amount=80)
+    call = shop.refund.options(key="call-1", supersedes=old)
+    new = call.propose("o-1", amount=70)
+    assert call.propose("o-1", amount=70) == new
+    assert shop.gate.pending() == [new]
+    assert [entry.kind for entry in shop.store.journal(old.id)] == ["PROPOSED", "SUPERSEDED"]
+
+
+def test_a_lane_spans_effects() -> None:
+    """Effects that are declared with one lane exclude each other while an attempt of either is unknown."""
+    gate, does = Gate(Memory(**shop_rows()), clock=FakeClock()), list[Exception]()
+    effects: list[Any] = []
+    for name in ("send", "recall"):
+
+        def act(permit: Any, order_id: str) -> str:
+            if does:
+                raise does.pop(0)
+            return "done"
+
+        premises = [block_unless(order.delivered, accept=UNBOUND("the courier checks nothing"))]
+        effects.append(gate.effect(target="courier", name=name, lane=(arg.order_id,), premises=premises)(act))
+    send, recall = effects
+    first, second, elsewhere = send.propose("o-1"), recall.propose("o-1"), recall.propose("o-2")
+    does[:] = [TimeoutError()]
+    assert gate(first).applied is Applied.UNKNOWN
+    assert gate(second).applied is Applied.IN_PROGRESS
+    assert gate(elsewhere).committed
+
+
+def test_an_attempt_is_what_was_recorded() -> None:
+    """Key, number, deadline and evidence that the target is given are those of the record, in order of address."""
+    clock = FakeClock()
+    soon = clock.now() + dt.timedelta(seconds=10)
+    shop = Shop(separate=True, clock=clock, premises=[block_unless(~order.refunded), block_unless(before(order.until))])
+    shop.world.change("orders", "o-1", until=soon)
+    intent = shop.refund.propose("o-1", amount=80)
+    made: list[Attempt] = []
+    with failpoint(shop.gate, Apply, before=_attempts(made)):
+        shop.gate(intent)
+    (attempt,) = made
+    body_: Any = decode(shop.store.journal(intent.id)[1].body)
+    assert (body_["attempt"], body_["key"]) == (attempt.number, attempt.key) == (1, attempt.key)
+    assert attempt.not_after == soon - dt.timedelta(microseconds=1)
+    assert [(kind, *key) for kind, key, _ in body_["evidence"]] == [
+        (address.kind, *address.key) for address, _ in attempt.binding
+    ]
+
+
+@pytest.mark.parametrize(("span", "waits"), [(10, 10), (60, 30)])
+def test_the_deadline_of_an_attempt(span: int, waits: int) -> None:
+    """A dead gate's attempt is left alone for its 30 seconds, or until the permission ends if that is earlier."""
+    shop = Shop(separate=True, premises=[block_unless(before(order.until)), block_unless(~order.refunded)])
+    shop.world.change("orders", "o-1", until=shop.clock.now() + dt.timedelta(seconds=span))
+    intent = shop.refund.propose("o-1", amount=80)
+    with failpoint(shop.gate, Apply, after=_crash), pytest.raises(Crash):
+        shop.gate(intent)
+    other = shop.again()
+    shop.clock.advance(dt.timedelta(seconds=waits, microseconds=-2))
+    assert other.gate(intent).applied is Applied.IN_PROGRESS
+    shop.clock.advance(dt.timedelta(microseconds=2))
+    assert other.gate(intent).committed
+
+
+def test_evidence_of_every_type() -> None:
+    """Keys and values of each evidence type are compared by value, from argument to row and back."""
+    number = uuid.UUID(int=7)
+    row = {
+        "bytes": b"x",
+        "day": dt.date(2026, 1, 1),
+        "when": dt.datetime(2026, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))),
+        "id": number,
+        "colour": Colour.RED,
+        "list": [1, {"a": 2}],
+        "none": None,
+    }
+    gate, item = Gate(Memory(items={number: row})), resource("items", arg.number)
+    premises = [
+        block_unless(item.bytes == b"x"),
+        block_unless(item.day == dt.date(2026, 1, 1)),
+        block_unless(item.when == dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        block_unless(item.id == arg.number),
+        block_unless(item.colour == Colour.RED),
+        block_unless(item.list[1]["a"] == 2),
+        block_unless(item.list == [Decimal("1.0"), {"a": 2}]),
+        block_unless(item.none.is_null()),
+    ]
+
+    @gate.effect(target=item, premises=premises)
+    def take(permit: MemoryPermit, number: uuid.UUID) -> uuid.UUID:
+        permit.delete("items", number)
+        return number
+
+    assert take(number) == number
+
+
+def test_public_fields_of_a_declared_resource() -> None:
+    """A field that its class declares public shows its value, as one that its system declares does."""
+
+    class Limit(Resource, kind="policies"):
+        limit: Field[int] = Field(public=True)
+        other: Field[int]
+
+    limits = Limit("refund")
+    shop = Shop(premises=[block_unless(arg.amount <= limits.limit), block_unless(arg.amount <= limits.other)])
+    shop.world.change("policies", "refund", limit=51, other=52)
+    text = shop.gate.preview(shop.gate.transaction().propose(shop.refund, "o-1", amount=80)).explain()
+    assert ("51" in text, "52" in text) == (True, False)
+
+
+# --- Threads and tasks ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eager_threads() -> Generator[None]:
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def together(*calls: Callable[[], object]) -> list[BaseException]:
+    """What these calls raise, each in a thread of its own, begun at once."""
+    raised: list[BaseException] = []
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], object]) -> None:
+        start.wait()
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - told below
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+@pytest.mark.usefixtures("eager_threads")
+@SEPARATE
+def test_many_threads_one_intent(separate: bool) -> None:
+    """However many threads and gates release one intent at once, it is committed once and nobody is told otherwise."""
+    shop = Shop(separate=separate)
+    intent = shop.refund.propose("o-1", amount=80)
+    gates = [shop.gate, shop.gate, shop.again().gate, shop.again().gate]
+    said: list[Any] = []
+    assert together(*(lambda gate=gate: said.append(gate(intent)) for gate in gates)) == []
+    assert {verdict.applied for verdict in said} <= {Applied.COMMITTED, Applied.IN_PROGRESS}
+    assert [row["committed_at"] is not None for row in shop.world.effects.values()] == [True]
+    assert shop.gate(intent).committed
+    shop.store.verify(intent.id)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_hints_beside_proposals() -> None:
+    """Hints may be followed in one thread while another proposes and withdraws."""
+    shop = Shop()
+    done = threading.Event()
+
+    def propose() -> None:
+        for number in range(200):
+            shop.gate.withdraw(shop.refund.propose("o-1", amount=1 + number % 80))
+        done.set()
+
+    def hint() -> None:
+        while not done.is_set():
+            shop.gate.affected(Change("policies", "refund", "limit"))
+
+    assert together(propose, hint, hint) == []
+
+
+@SEPARATE
+def test_many_tasks_one_intent(separate: bool) -> None:
+    """However many tasks release one intent at once, it is committed once."""
+
+    async def main() -> None:
+        shop = AsyncShop(separate=separate)
+        intent = await shop.refund.propose("o-1", amount=80)
+        said = await asyncio.gather(*(shop.gate(intent) for _ in range(8)))
+        assert {verdict.applied for verdict in said} <= {Applied.COMMITTED, Applied.IN_PROGRESS}
+        assert [row["committed_at"] is not None for row in shop.world.effects.values()] == [True]
+        assert (await shop.gate(intent)).result() == "refunded o-1"
+
+    asyncio.run(main())
