@@ -110,6 +110,15 @@ class Index:
                 if not posting:
                     del self._postings[identity]
 
+    def posted(self, change: Change) -> list[str]:
+        """The pending intents with a recorded read of the changed resource, whatever field it is of."""
+        found: list[str] = []
+        for identity in change.reached:
+            posting = self._postings.get(identity)
+            if posting is not None:
+                found.extend(posting)
+        return found
+
     def reached(self, change: Change) -> list[str]:
         """The pending intents that the change reaches; the same as in its closure."""
         found: dict[str, None] = {}

@@ -88,21 +88,21 @@ class Evaluation:
                 continue
             except Unverifiable as unverifiable:
                 value = unverifiable.reason
-            if check.traced:
-                self.touched = {**self.touched, index: tuple(env.touched or ())}
-                env.touched = None
             # Only True itself holds: not 1, not a text, not an object with an opinion.
             if value is True:
                 results[index] = True
             else:
                 self.fail(index, value)
+            if env.touched is not None:
+                self.touched = {**self.touched, index: tuple(env.touched)}
+                env.touched = None
         self.waiting = waiting
 
     def fail(self, index: int, value: object) -> None:
         """Note that a premise does not hold: False, or the reason why it is unverifiable."""
         self.results[index] = value if value is False or isinstance(value, str) else "it is not a truth value"
         severity = self.program.checks[index].severity
-        if severity > self.worst:
+        if self.worst is KEEP or severity > self.worst:
             self.worst = severity
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
@@ -522,17 +522,17 @@ class Look(Evaluation):
             mask |= watch.mask
         if self.everything:
             mask = (1 << len(program.checks)) - 1
-        if not mask:
+        if mask:
+            env = plan.env(self.cells)
+            if now is not None:
+                env.now = now
+            if program.joins or (self.doubts is not None and self.doubts.unusable):
+                self._place_cells(env)
+            self.prepare(env, program.affected.get(mask) or plan.affected(mask))
+            self.run()
+        else:
             self.prepare(NO_ENV, ())
-            return False
-        env = plan.env(self.cells)
-        if now is not None:
-            env.now = now
-        if program.joins or (self.doubts is not None and self.doubts.unusable):
-            self._place_cells(env)
-        self.prepare(env, program.affected.get(mask) or plan.affected(mask))
-        self.run()
-        return bool(self.waiting)
+        return self.waiting != ()
 
     def settled(self) -> Look | None:
         """This look, decided; None where some premise has to wait."""

@@ -30,7 +30,7 @@ from lastlook.memory import Memory
 from lastlook.plan import Plan
 from lastlook.ports import Unreadable
 from lastlook.protocol import Limits, Scene
-from lastlook.records import Observation, State, Token
+from lastlook.records import Capture, Observation, State, Token
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from lastlook.ports import Clock, Store, Stored, System, Target
     from lastlook.premises import BindingPolicy
     from lastlook.proposals import Proposed
-    from lastlook.records import Address, Capture, IntentRecord
+    from lastlook.records import Address, IntentRecord
     from lastlook.validators import Registered
 
 __all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
 
-OPEN = State.OPEN
+OPEN, PREDICATE = State.OPEN, Capture.PREDICATE
 IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
 
 _IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
@@ -309,15 +309,18 @@ class Runtime:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
         if self.tap.active:
             return None
-        previews: list[Preview] = []
-        for intent_id in self.index.reached(change):
-            plan = self.plans.get(intent_id)
-            if plan is not None:
-                look = plan.judge_hint(plan.reader(), change.reached, change.fields)
-                if look is None:
-                    return None
-                previews.append(Preview(look.outcome, plan.record.effect, plan.intent, look))
-        return previews
+        previews: dict[str, Preview] = {}
+        plans, by_predicate = self.plans, self._capture is PREDICATE
+        for intent_id in self.index.posted(change) if by_predicate else self.index.reached(change):
+            plan = plans.get(intent_id)
+            if plan is None or intent_id in previews:
+                continue
+            look = plan.judge_hint(plan.reader(), change.reached, change.fields)
+            if look is None:
+                return None
+            if look.differing or not by_predicate:
+                previews[intent_id] = Preview(look.outcome, plan.record.effect, plan.intent, look)
+        return list(previews.values())
 
     # Commands.
 
