@@ -1,6 +1,6 @@
 """lastlook takes a last look at the world just before an AI agent's effect.
 
-Declare what must still hold with `@gate.effect(...)`, propose with `effect.propose(...)`, and release with `gate(intent)`:
+Declare what must still hold with `@gate.effect(...)`, propose with `effect.propose(...)`, release with `gate(intent)`:
 KEEP, REFRESH, REPLAN or BLOCK, and an effect only through a conditional write bound to exactly what was looked at.
 """
 
@@ -127,5 +127,4 @@ def __getattr__(name: str) -> str:
         from importlib.metadata import version
 
         return version("lastlook")
-    message = f"module 'lastlook' has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module 'lastlook' has no attribute {name!r}")

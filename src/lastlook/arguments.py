@@ -1,4 +1,4 @@
-"""An effect's signature and the codec of its arguments and result: bound by name, decoded strictly by annotation, stored."""
+"""An effect's signature, and the codec of its arguments and result: bound by name, decoded strictly, stored."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ARGUMENTS", "Arguments"]
 
 MAX_ARGUMENTS = 1 << 18
-"""Bytes that all arguments together, an actor, or a result may have: what a record holds must fit into it for certain."""
+"""Bytes that all arguments together, an actor, or a result may have: what a record holds must surely fit into it."""
 
 _SCALARS: tuple[type, ...] = (str, int, bool, Decimal, bytes, dt.date, dt.datetime, uuid.UUID)
 _CONTAINERS = (list, tuple, dict, Mapping, Sequence)
+_NESTED = (list, tuple, Mapping)
+_PLAIN = (*_SCALARS, *_NESTED, enum.Enum, types.NoneType)
 
 
 class Arguments:
@@ -37,30 +39,33 @@ class Arguments:
         name: how messages name the effect.
 
     Raises:
-        DeclarationError: no function, a method, no `permit` first, `*args` or `**kwargs`, or a result that cannot be stored.
+        DeclarationError: no function, a method, no `permit` first, `*args` or `**kwargs`, or a result that cannot be
+            stored.
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         if not inspect.isfunction(function):
-            message = f"@gate.effect got {type(function).__name__}: put the framework's decorator above, @gate.effect next to def"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"@gate.effect got {type(function).__name__}: "
+                "put the framework's decorator above, @gate.effect next to def"
+            )
         self._function = function
         self._name = name
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
         if parameters and parameters[0].name in ("self", "cls"):
-            message = (
+            raise DeclarationError(
                 f"{name}() is a method, and an intent outlives `{parameters[0].name}`: use a module-level function"
             )
-            raise DeclarationError(message)
         if not parameters or parameters[0].name != "permit" or parameters[0].kind is parameters[0].KEYWORD_ONLY:
             rest = ", ".join(parameter.name for parameter in parameters if parameter.name != "permit")
-            message = f"{name}() must take `permit` first: def {name}(permit{', ' + rest if rest else ''})"
-            raise DeclarationError(message)
+            rest = f", {rest}" if rest else ""
+            raise DeclarationError(f"{name}() must take `permit` first: def {name}(permit{rest})")
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                message = f"{name}() takes {parameter}: an intent stores its arguments by name, so name each parameter"
-                raise DeclarationError(message)
+                raise DeclarationError(
+                    f"{name}() takes {parameter}: an intent stores its arguments by name, so name each parameter"
+                )
         self.parameters = tuple(parameters[1:])
         self.names = frozenset(parameter.name for parameter in self.parameters)
         self.signature = signature.replace(parameters=self.parameters)
@@ -102,8 +107,9 @@ class Arguments:
         known = {name: value for name, value in stored.items() if name in self.names}
         gone = sorted(stored.keys() - known.keys())
         if gone:
-            message = f"{self._name}() no longer takes {gone[0]!r}: propose it again under today's signature"
-            raise CanonicalError(message)
+            raise CanonicalError(
+                f"{self._name}() no longer takes {gone[0]!r}: propose it again under today's signature"
+            )
         values: dict[str, Any] = {}
         for parameter in self.parameters:
             if parameter.name in known:
@@ -111,8 +117,9 @@ class Arguments:
             elif parameter.default is not parameter.empty:
                 values[parameter.name] = parameter.default
             else:
-                message = f"{self._name}() now needs {parameter.name!r}: propose it again under today's signature"
-                raise CanonicalError(message)
+                raise CanonicalError(
+                    f"{self._name}() now needs {parameter.name!r}: propose it again under today's signature"
+                )
         return values
 
     def call(self, function: Callable[..., Any], permit: Any, values: Mapping[str, Any]) -> Any:
@@ -185,16 +192,13 @@ class Arguments:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(str(part) for part in (name, *first["loc"]))
-            message = f"{self._name}() got a wrong {where!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-            raise CanonicalError(message) from None
+            said = first["msg"]
+            raise CanonicalError(f"{self._name}() got a wrong {where!r}: {said[:1].lower()}{said[1:]}") from None
 
-    def _storable(self, name: str, value: Any) -> Value:
-        kind = type(value)
-        if kind in (str, int, bool, types.NoneType):
+    def _storable(self, name: str, value: object) -> Value:
+        if type(value) in (str, int, bool, types.NoneType):
             return canonical.freeze(value, path=name)
-        if not isinstance(value, (*_SCALARS, list, tuple, Mapping, enum.Enum, types.NoneType)) or (
-            isinstance(value, (list, tuple, Mapping)) and self._hint(name) is not Any
-        ):
+        if not isinstance(value, _PLAIN) or (isinstance(value, _NESTED) and self._hint(name) is not Any):
             value = self._adapter(name, self._hint(name)).dump_python(value)
         return canonical.freeze(value, path=name)
 
@@ -206,11 +210,10 @@ class Arguments:
             return
         refused = _unstorable(hint)
         if refused is not None:
-            message = (
+            raise DeclarationError(
                 f"{self._name}() returns {refused}, which cannot be stored with the commit: "
                 "return a text, number, list, dict, dataclass or model instead, such as the new row's id"
             )
-            raise DeclarationError(message)
 
 
 def _thaw(value: Value) -> Any:
@@ -222,7 +225,7 @@ def _thaw(value: Value) -> Any:
 
 
 def _unstorable(hint: Any) -> str | None:
-    """The part of a return annotation that has no stored form, or None; what is not a plain class is tried at run time."""
+    """The part of a return annotation that has no stored form, or None; what is no plain class is tried at run time."""
     if hint is Any or hint is None or hint is types.NoneType:
         return None
     origin = typing.get_origin(hint)

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +18,10 @@ from lastlook.expressions import render
 from lastlook.gate import AsyncGate, Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastlook.contract import Contract
+    from lastlook.records import Grade
 
 __all__ = ["main"]
 
@@ -114,7 +114,7 @@ def _find(where: str) -> Gate | AsyncGate:
 
 
 def _described(name: str, contract: Contract) -> dict[str, Any]:
-    grades = contract.bindings() if contract.surroundings is not None else {}
+    grades: Mapping[str, Grade] = contract.bindings() if contract.surroundings is not None else {}
     return {
         "effect": name,
         "parameters": [str(parameter) for parameter in contract.arguments.parameters],

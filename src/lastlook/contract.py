@@ -1,8 +1,7 @@
-"""An effect's contract: its premises compiled once, what its evidence can be bound to, and every mistake found at import."""
+"""An effect's contract: its premises compiled once, what their evidence can be bound to, every mistake at import."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Never, cast
 
@@ -31,7 +30,7 @@ from lastlook.validators import REGISTRY
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastlook.arguments import Arguments
     from lastlook.expressions import Analysis
@@ -114,7 +113,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a contract is checked against: the systems by kind, the target if it is one of them, the store's evidence."""
+    """What a contract is checked against: systems by kind, the target if it is one of them, the store, the policy."""
 
     systems: Mapping[str, System]
     target: Target | None
@@ -153,7 +152,8 @@ class Contract:
     """What an effect is declared with; compiled by `connect`, once the systems are known.
 
     Raises:
-        DeclarationError: nothing to check, one condition declared twice, an unknown argument, a refresh field that decides.
+        DeclarationError: nothing to check, one condition declared twice, an unknown argument, a refresh field that
+            decides.
     """
 
     def __init__(
@@ -201,8 +201,9 @@ class Contract:
             DeclarationError: the gate is not connected to any system yet.
         """
         if self._program is None:
-            message = f"{self.name}() is declared on a gate without systems: call gate.connect(...) at start-up"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{self.name}() is declared on a gate without systems: call gate.connect(...) at start-up"
+            )
         return self._program
 
     def bindings(self) -> Mapping[str, Grade]:
@@ -232,7 +233,7 @@ class Contract:
         surroundings = cast("Surroundings", self.surroundings)
         slots = SlotTable()
         old = [self._recorded(premise, surroundings, slots) for premise in recorded]
-        # What today's contract asks beyond the record: another condition, severity, or no acceptance where there was one.
+        # What today's contract asks beyond the record: another condition or severity, or no acceptance where one was.
         known = {(check.condition, check.declared, check.accepts) for check in old}
         new = [check for check in self.program.checks if (check.condition, check.declared, check.accepts) not in known]
         added = [self._recompiled(check, surroundings, slots) for check in new]
@@ -292,7 +293,7 @@ class Contract:
         try:
             condition = cast("Expr[bool]", from_json(canonical.decode(premise.condition.encode())))
         except CanonicalError as error:
-            condition, unread = cast("Expr[bool]", literal(True) == literal(True)), str(error)
+            condition, unread = literal(True) == literal(True), str(error)
         check = self._compile(
             condition,
             surroundings,
@@ -369,24 +370,23 @@ class Contract:
 
     def _refuse_mistakes(self, refresh: Sequence[Expr[Any]]) -> None:
         if not self.premises and not self.no_preconditions:
-            message = (
+            raise DeclarationError(
                 f"{self.name}() has no premises, so there is nothing to look at before it: "
                 "declare premises=[...], or no_preconditions=True if it may always go out"
             )
-            raise DeclarationError(message)
         labels: set[str] = set()
         for premise, _ in self.premises:
             if premise.label in labels:
-                message = f"{self.name}() declares the premise '{premise.label}' twice: once is enough"
-                raise DeclarationError(message)
+                raise DeclarationError(f"{self.name}() declares the premise '{premise.label}' twice: once is enough")
             labels.add(premise.label)
         for expression in (*(premise.condition for premise, _ in self.premises), *refresh, *self.lane_parts()):
             self._refuse_arguments(analyse(expression))
-        for field, (ref, _) in zip(refresh, self._refresh, strict=True):
+        for shown, (ref, _) in zip(refresh, self._refresh, strict=True):
             if any(analyse(part).static or analyse(part).collections for part in ref_key(ref)):
                 raise DeclarationError(
-                    f"{self.name}() refreshes {render(field)}, whose row other evidence names: a refresh field is compared "
-                    "with what was shown, so name its row by an argument, or make it a premise with unchanged(...)"
+                    f"{self.name}() refreshes {render(shown)}, whose row other evidence names: a refresh field is "
+                    "compared with what was shown, so name its row by an argument, or make it a premise with "
+                    "unchanged(...)"
                 )
         decisive = {
             (repr(ref), path)
@@ -395,22 +395,16 @@ class Contract:
         }
         for ref, path in self._refresh:
             if (repr(ref), path) in decisive:
-                message = (
+                raise DeclarationError(
                     f"{self.name}() refreshes {ref!r}.{path[0]}, which gives the target its key: "
                     "a refreshed field is presentation only, so take it out of refresh="
                 )
-                raise DeclarationError(message)
 
     def _refuse_arguments(self, analysis: Analysis) -> None:
         for argument in sorted(analysis.arguments - self.arguments.names):
-            near = difflib.get_close_matches(argument, self.arguments.names, 1)
-            hint = (
-                f": did you mean {near[0]!r}?"
-                if near
-                else f": it takes {', '.join(sorted(self.arguments.names)) or 'none'}"
-            )
-            message = f"{self.name}() has no parameter {argument!r}{hint}"
-            raise DeclarationError(message)
+            names = self.arguments.names
+            hint = _near(argument, names) or f": it takes {', '.join(sorted(names)) or 'none'}"
+            raise DeclarationError(f"{self.name}() has no parameter {argument!r}{hint}")
 
     def refuse_kind(self, kind: str, surroundings: Surroundings) -> None:
         """Raise unless a system answers for a kind.
@@ -421,27 +415,25 @@ class Contract:
         owned = surroundings.store.evidence
         known = set(surroundings.systems) | set(owned.kinds if owned is not None else ())
         if kind not in known:
-            near = difflib.get_close_matches(kind, known, 1)
-            hint = f": did you mean {near[0]!r}?" if near else f": there are {', '.join(sorted(known)) or 'none'}"
-            message = f"{self.name}(): no system answers for {kind!r}{hint}"
-            raise DeclarationError(message)
+            hint = _near(kind, known) or f": there are {', '.join(sorted(known)) or 'none'}"
+            raise DeclarationError(f"{self.name}(): no system answers for {kind!r}{hint}")
 
     def _refuse_unknown(self, analysis: Analysis, surroundings: Surroundings, *, strict_fields: bool) -> None:
         for kind in sorted(analysis.kinds):
             self.refuse_kind(kind, surroundings)
         if not strict_fields:
             return
-        for kind, field in sorted(analysis.fields):
+        for kind, name in sorted(analysis.fields):
             system = surroundings.systems.get(kind)
             if system is None:
                 continue
             names, complete = system.fields(kind)
-            near = difflib.get_close_matches(field, names, 1, 0.8)
-            if field in names or not (complete or near):
+            if name in names:
                 continue
-            hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(names)) or 'none'}"
-            message = f"{self.name}(): {kind!r} has no field {field!r}{hint}"
-            raise DeclarationError(message)
+            near = _near(name, names, 0.8)
+            if complete or near:
+                hint = near or f": it has {', '.join(sorted(names)) or 'none'}"
+                raise DeclarationError(f"{self.name}(): {kind!r} has no field {name!r}{hint}")
 
     def _refuse_unreachable(self, check: Check, surroundings: Surroundings) -> None:
         if not check.binds or check.grade is not Grade.UNBOUND:
@@ -450,9 +442,16 @@ class Contract:
         unbound = sorted(kind for kind in check.analysis.kinds if surroundings.grade(kind) is Grade.UNBOUND)
         what = f"reads {unbound[0]!r}" if unbound else "asks for absence or for all rows of a kind"
         raise DeclarationError(
-            f"{self.name}() could never be released: '{check.label}' {what}, which {target!r} cannot check: keep it in a "
-            "system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
+            f"{self.name}() could never be released: '{check.label}' {what}, which {target!r} cannot check: keep it in "
+            "a system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
         )
+
+
+def _near(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    from difflib import get_close_matches  # only for a message
+
+    near = get_close_matches(name, known, 1, cutoff)
+    return f": did you mean {near[0]!r}?" if near else ""
 
 
 def _pins(analysis: Analysis, effect: str) -> tuple[Pin, ...]:
@@ -460,8 +459,10 @@ def _pins(analysis: Analysis, effect: str) -> tuple[Pin, ...]:
     for call in analysis.calls:
         registered = REGISTRY.current(call.name, call.version)
         if registered is None:
-            message = f"{effect}(): validator {call.name!r} version {call.version!r} is not registered: import the module that declares it"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{effect}(): validator {call.name!r} version {call.version!r} is not registered: "
+                "import the module that declares it"
+            )
         pins[(call.name, call.version, canonical.digest(call.params, kind="parameters"), registered.source)] = None
     return tuple(pins)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import encode, freeze
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncEffect", "Declared", "Effect", "Options", "make_effect"]
 
 P = ParamSpec("P")
-R = TypeVar("R", covariant=True)
+R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,11 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
     """The decorated function: the wrapped one's name, signature and annotations, without `permit`."""
     function = declared.function
 
-    if inspect.iscoroutinefunction(function):
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return gate.call(declared, options, args, kwargs)
 
-        @functools.wraps(function)
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await gate.call(declared, options, args, kwargs)
-    else:
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return gate.call(declared, options, args, kwargs)
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        return await gate.call(declared, options, args, kwargs)
 
     def propose(*args: Any, **kwargs: Any) -> Any:
         return gate.propose(declared, options, args, kwargs)
@@ -171,7 +166,7 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
     ) -> Any:
         return make_effect(gate, declared, _checked(options, key, expires, actor, supersedes))
 
-    effect = cast("Any", call)
+    effect: Any = functools.wraps(function)(call_async if inspect.iscoroutinefunction(function) else call)
     effect.__signature__ = declared.contract.arguments.signature
     effect.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "permit"}
     effect.propose = propose
@@ -184,17 +179,15 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
 
 def _checked(
     options: Options,
-    key: str | None,
+    key: object,
     expires: dt.timedelta | None,
     actor: Mapping[str, Any] | None,
     supersedes: Intent[Any] | None,
 ) -> Options:
     if key is not None and not (isinstance(key, str) and key):
-        message = "options(key=...) takes a non-empty text, such as the framework's tool call id"
-        raise DeclarationError(message)
+        raise DeclarationError("options(key=...) takes a non-empty text, such as the framework's tool call id")
     if expires is not None and expires.total_seconds() <= 0:
-        message = f"options(expires=...) takes a span in the future, not {expires}"
-        raise DeclarationError(message)
+        raise DeclarationError(f"options(expires=...) takes a span in the future, not {expires}")
     changes: dict[str, Any] = {}
     if key is not None:
         changes["key"] = key

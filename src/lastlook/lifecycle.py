@@ -10,12 +10,12 @@ from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
 from lastlook.records import State
-from lastlook.verdicts import Verdict
 
 if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.protocol import Scene
+    from lastlook.verdicts import Verdict
 
 __all__ = ["assert_outcome", "reconcile", "withdraw"]
 
@@ -34,7 +34,7 @@ def withdraw(scene: Scene, intent_id: str) -> Protocol[None]:
         ended = yield from ended_already(scene, stored)
         if ended is AGAIN:
             continue
-        if isinstance(ended, Verdict):
+        if ended is not None:
             raise not_open(stored.row.state, ended, intent_id, "withdrawn")
         if (yield Transit(transition(stored, "WITHDRAWN", State.WITHDRAWN, {"schema": SCHEMA}))).ok:
             emit(scene, StateChanged, intent_id, "WITHDRAWN", State.WITHDRAWN)
@@ -62,8 +62,9 @@ def reconcile(scene: Scene, intent_id: str) -> Protocol[Verdict[Any] | None]:
             settled = yield from settle(scene, stored)
         except UnknownEffect as undeclared:
             return last_verdict(stored, Applied.UNKNOWN, reason=str(undeclared))
-        if isinstance(settled, Verdict):
-            return settled
+        if settled is not AGAIN:
+            unsettled: Verdict[Any] = settled
+            return unsettled
         moved = yield from load(intent_id)
         return recorded(moved, scene.plan) if moved.row.state.terminal else last_verdict(moved, Applied.NOT_ATTEMPTED)
     try:
@@ -87,7 +88,7 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
         state = stored.row.state.name.lower()
         raise InFlight(f"intent {intent_id} is {state}: only an open attempt's outcome can be asserted")
     settled = yield from settle(scene, stored)
-    if not isinstance(settled, Verdict) or settled.applied is not Applied.UNKNOWN:
+    if settled is AGAIN or settled.applied is not Applied.UNKNOWN:
         raise InFlight(
             f"the outcome of intent {intent_id} needs no assertion: call gate(intent), which asks the target"
         )

@@ -29,8 +29,9 @@ def UNBOUND(reason: str, /) -> Accept:  # noqa: N802 - reads as the grade that i
         DeclarationError: no reason.
     """
     if not reason.strip():
-        message = "accept=UNBOUND() needs a reason that an auditor can read: UNBOUND('why less is enough here')"
-        raise DeclarationError(message)
+        raise DeclarationError(
+            "accept=UNBOUND() needs a reason that an auditor can read: UNBOUND('why less is enough here')"
+        )
     return Accept(reason)
 
 
@@ -96,11 +97,12 @@ def _premise(word: str, condition: object, severity: Severity, because: object, 
             f"{word}() got {type(condition).__name__}, not a condition: write an expression such as "
             f"{word}(~order.refunded)"
         )
-    condition_of(condition, f"{word}()")
+    chosen = cast("Expr[bool]", condition)
+    condition_of(chosen, f"{word}()")
     if not isinstance(because, str):
-        message = f"{word}(condition, because) got {type(because).__name__} as the reason: write a text"
-        raise DeclarationError(message)
+        raise DeclarationError(f"{word}(condition, because) got {type(because).__name__} as the reason: write a text")
     if accept is not None and not isinstance(accept, Accept):
-        message = f"{word}(accept=...) got {type(accept).__name__}: write accept=UNBOUND('why less is enough here')"
-        raise DeclarationError(message)
-    return Premise(cast("Expr[bool]", condition), severity, because, accept)
+        raise DeclarationError(
+            f"{word}(accept=...) got {type(accept).__name__}: write accept=UNBOUND('why less is enough here')"
+        )
+    return Premise(chosen, severity, because, accept)

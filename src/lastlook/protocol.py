@@ -60,10 +60,11 @@ __all__ = [
     "finish",
     "hinted",
     "load",
-    "look_at",
     "preview",
     "release",
     "settle",
+    "tell",
+    "validate",
 ]
 
 
@@ -118,7 +119,8 @@ UNKNOWN = Applied.UNKNOWN
 OPEN = State.OPEN
 IN_ATTEMPT = State.ATTEMPT
 DONE = State.COMMITTED
-_ANSWERS = frozenset({BUSY, COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED, UNKNOWN})
+DEFINITE = frozenset({COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED})
+ANSWERS = DEFINITE | {BUSY, UNKNOWN}
 
 
 # The last look and the effect, one step.
@@ -147,13 +149,18 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         except CanonicalError as drift:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
-            look = yield from look_at(scene, plan, (yield plan.observe))
+            look = plan.look((yield plan.observe))
+            if look is not plan.keep:
+                yield from validate(look)
+            if scene.emit is not None:
+                tell(scene.emit, look, "PRE_EFFECT")
+            permits = look.outcome.permits
             # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
-            row = None if plan.one_engine and look.outcome.permits else (yield from _find_row(plan))
+            row = None if plan.one_engine and permits else (yield from _find_row(plan))
             if row is not None and row.committed_at is not None:
                 yield from adopt(scene, stored, row)
                 continue
-            if look.outcome.permits:
+            if permits:
                 verdict = yield from _attempt(scene, stored, look, row)
             else:
                 verdict = yield from _refuse(scene, stored, look, NOT_ATTEMPTED)
@@ -176,35 +183,28 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     except CanonicalError as drift:
         intent: Intent[Any] = Intent(intent_id, stored.record.effect)
         return Preview(Outcome.REPLAN, stored.record.effect, intent, drifted(stored, str(drift)))
-    look = yield from look_at(scene, plan, (yield plan.observe), trigger="PREVIEW")
+    look = plan.look((yield plan.observe))
+    if look is not plan.keep:
+        yield from validate(look)
+    if scene.emit is not None:
+        tell(scene.emit, look, "PREVIEW")
     return plan.preview if look is plan.keep else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
 
-def hinted(scene: Scene, plan: Plan, reached: Sequence[str], fields: tuple[str, ...]) -> Protocol[Preview]:
+def hinted(scene: Scene, plan: Plan, reached: tuple[str, ...], fields: tuple[str, ...]) -> Protocol[Preview]:
     """What a change hint makes of one pending intent (EVENT): the premises it touches, on today's evidence."""
-    cells = yield plan.observe
-    look = yield from look_at(scene, plan, cells, trigger="EVENT", look=plan.hinted(cells, reached, fields))
+    look = plan.hinted((yield plan.observe), reached, fields)
+    yield from validate(look)
+    if scene.emit is not None:
+        tell(scene.emit, look, "EVENT")
     return Preview(look.outcome, plan.record.effect, plan.intent, look)
 
 
-def look_at(
-    scene: Scene,
-    plan: Plan,
-    cells: tuple[Any, ...],
-    *,
-    trigger: str = "PRE_EFFECT",
-    look: Look | None = None,
-) -> Protocol[Look]:
-    """Validate one look (lines 4-15): diff, run the affected premises, and let the worst answer dominate."""
-    if look is None:
-        look = plan.look(cells)
-    if look is not plan.keep:
-        if look.start((yield Now()) if plan.program.volatile else None):
-            yield from finish(look)
-        look.decide()
-    if scene.emit is not None:
-        _tell(scene.emit, plan, look, trigger)
-    return look
+def validate(look: Look) -> Protocol[None]:
+    """Run the affected premises (lines 7-13), and let the worst answer dominate (lines 14-15)."""
+    if look.start((yield Now()) if look.program.volatile else None):
+        yield from finish(look)
+    look.decide()
 
 
 def finish(evaluation: Evaluation) -> Protocol[None]:
@@ -324,29 +324,29 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
     number = stored.row.attempt + 1
     if row is not None and row.floor > number:
         number = row.floor
+    not_after = _not_after(look) if plan.program.volatile or record.expires_us is not None else None
+    encode = plan.contract.arguments.store_result
     attempt = Attempt(
-        intent_id=record.intent_id,
-        number=number,
-        arguments_digest=record.arguments_digest,
-        binding=look.binding(),
-        not_after=_not_after(look) if plan.program.volatile or record.expires_us is not None else None,
-        look_fresh=look.fresh,
-        body=plan.body,
-        encode=plan.contract.arguments.store_result,
+        record.intent_id, number, record.arguments_digest, look.binding(), not_after, look.fresh, plan.body, encode
     )
-    if plan.one_engine:
-        journal = Journal(scene.store, committed(stored, look, attempt))
-        if scene.store.evidence is not None:
-            journal.append.checks = look.owned()
-        return (yield from _apply(scene, stored, look, attempt, journal))
+    if not plan.one_engine:
+        return (yield from _attempt_apart(scene, stored, look, attempt))
+    journal = Journal(scene.store, committed(stored, look, attempt))
+    if scene.store.evidence is not None:
+        journal.append.checks = look.owned()
+    return (yield from _apply(scene, stored, look, attempt, journal))
+
+
+def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
+    """Where no transaction holds both store and target: ATTEMPT first, and the answer after it."""
     opened = yield from _open(scene, stored, look, attempt)
     if not isinstance(opened, Append):
         return opened
-    scene.active.add(record.intent_id)
+    scene.active.add(attempt.intent_id)
     try:
         return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
-        scene.active.discard(record.intent_id)
+        scene.active.discard(attempt.intent_id)
 
 
 def _not_after(look: Look) -> dt.datetime | None:
@@ -389,15 +389,20 @@ def _apply(
     scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None
 ) -> Protocol[Verdict[Any] | None]:
     """The conditional apply (line 18), tried again in place while the target is busy, then its answer journaled."""
-    said = yield from _asked(look, attempt, journal)
-    if said.status is BUSY:
+    try:
+        said = yield Apply(look.plan, attempt, journal)
+    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+        said = error
+    if type(said) is not ApplyResult or said.status not in DEFINITE:
         said = yield from _patiently(scene, look, attempt, journal, said)
-    emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
+    if scene.emit is not None:
+        scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, said.status))
     if said.status is COMMITTED:
         if journal is None or said.repeated:
             return (yield from _record_commit(scene, stored, look, attempt, said))
-        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", DONE)
-        return answer(stored, look, COMMITTED, DONE, result=said.value)
+        if scene.emit is not None:
+            scene.emit(StateChanged(attempt.intent_id, "COMMITTED", DONE))
+        return Verdict(look.outcome, COMMITTED, look.plan.record.effect, look.plan.intent, look, DONE, said.value)
     if said.status is UNKNOWN:
         return (yield from _resolve_unknown(scene, stored, look, attempt, said))
     if said.lost:
@@ -420,26 +425,28 @@ def _apply(
 
 
 def _patiently(
-    scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: ApplyResult
+    scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: Any
 ) -> Protocol[ApplyResult]:
     """Try a busy target again in place, with longer and longer pauses, for as long as the patience lasts (row 7)."""
     waited, pause = 0.0, scene.limits.pause
+    said = _understood(said)
     while said.status is BUSY and waited < scene.limits.patience:
         yield Pause(pause)
         waited += pause
         pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
-        said = yield from _asked(look, attempt, journal)
+        try:
+            said = _understood((yield Apply(look.plan, attempt, journal)))
+        except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+            said = _understood(error)
     return said
 
 
-def _asked(look: Look, attempt: Attempt, journal: Journal | None) -> Protocol[ApplyResult]:
-    """What the target answers; where it raises instead, nobody knows how far it came."""
-    try:
-        said = yield Apply(look.plan, attempt, journal)
-    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-        return ApplyResult(UNKNOWN, error=error, reason=f"the target raised {type(error).__name__}")
-    if isinstance(said, ApplyResult) and said.status in _ANSWERS:
+def _understood(said: object) -> ApplyResult:
+    """What a target said of an attempt; where it raised, or said nothing that counts, nobody knows how far it came."""
+    if isinstance(said, ApplyResult) and said.status in ANSWERS:
         return said
+    if isinstance(said, Exception):
+        return ApplyResult(UNKNOWN, error=said, reason=f"the target raised {type(said).__name__}")
     return ApplyResult(UNKNOWN, reason=f"the target answered with {type(said).__name__}, which says nothing")
 
 
@@ -509,14 +516,16 @@ def _resolve_unknown(
 # Telling.
 
 
-def _tell(tell: Callable[[Event], None], plan: Plan, look: Look, trigger: str) -> None:
+def tell(listen: Callable[[Event], None], look: Look, trigger: str) -> None:
+    """Tell what a validation looked at, found changed, ran and decided."""
+    plan = look.plan
     intent_id = plan.record.intent_id
-    tell(LookTaken(intent_id, tuple(str(address) for address in plan.addresses)))
+    listen(LookTaken(intent_id, tuple(str(address) for address in plan.addresses)))
     for index, watch in look.differing:
-        tell(ReadChanged(intent_id, place(plan.addresses[index], watch.path)))
+        listen(ReadChanged(intent_id, place(plan.addresses[index], watch.path)))
     for number, result in look.results.items():
-        tell(PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None))
-    tell(OutcomeDecided(intent_id, look.outcome, trigger))  # type: ignore[arg-type]  # callers pass the literals
+        listen(PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None))
+    listen(OutcomeDecided(intent_id, look.outcome, trigger))  # type: ignore[arg-type]  # callers pass the literals
 
 
 def emit(scene: Scene, make: Callable[..., Event], *parts: Any) -> None:

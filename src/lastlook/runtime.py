@@ -284,10 +284,9 @@ class Runtime:
 
     def forget(self, intent_id: str) -> None:
         """Take an ended intent out of the plans and the index."""
-        with self._lock:
-            plan = self.plans.pop(intent_id, None)
-            if plan is not None:
-                self.index.remove(plan.record)
+        plan = self.plans.pop(intent_id, None)
+        if plan is not None:
+            self.index.remove(plan.record)
 
     def glance(self, intent_id: str) -> Preview | None:
         """The preview of an open intent, if one read and no more is needed for it; None if the protocol must tell.

@@ -1,7 +1,8 @@
-"""Agent transactions: what an agent read and concluded before it proposes; an explicit value that crosses threads and tasks."""
+"""Agent transactions: what an agent read and concluded before it proposes; a value that crosses threads and tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
@@ -25,7 +26,7 @@ from lastlook.records import Decision, Observation, at
 from lastlook.records import Read as ReadRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
@@ -39,20 +40,20 @@ class Evidence:
 
     Attributes:
         value: the row's fields, or the field's value, or the rows; None where there is no row.
+        reads: the numbers of those reads in their transaction.
     """
 
-    __slots__ = ("_reads", "value")
+    __slots__ = ("reads", "value")
 
     def __init__(self, value: Any, reads: tuple[int, ...]) -> None:
         self.value = value
-        self._reads = reads
+        self.reads = reads
 
     def __getitem__(self, name: str) -> Any:
         return self.value[name]
 
     def __bool__(self) -> bool:
-        message = "evidence is not a yes or no: compare its value"
-        raise TypeError(message)
+        raise TypeError("evidence is not a yes or no: compare its value")
 
 
 class Ledger:
@@ -76,27 +77,27 @@ class Ledger:
 
     def record(self, address: Address, path: Path, observation: Observation, value: Any) -> Evidence:
         """Record an observation: a row field by field, anything else as one."""
-        paths: list[Path] = [path]
-        if not path and not isinstance(observation.value, tuple) and observation.value is not ABSENT:
-            paths = [(name,) for name in observation.value]
+        row = observation.value
+        paths: list[Path] = [path] if path or not isinstance(row, Mapping) else [(name,) for name in row]
         first = len(self._reads)
         for each in paths:
-            part = observation.value if not each else at(observation.value, each)
-            digest = canonical.fingerprint(part, salt=self._salt)
+            digest = canonical.fingerprint(at(row, each), salt=self._salt)
             self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT"))
         return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))))
 
-    def decide(self, text: str, rests_on: Sequence[Evidence]) -> None:
+    def decide(self, text: str, rests_on: Iterable[object]) -> None:
         """Record a conclusion and the reads that it rests on.
 
         Raises:
             DeclarationError: something in `rests_on` is no read of a transaction.
         """
+        indexes: dict[int, None] = {}
         for evidence in rests_on:
             if not isinstance(evidence, Evidence):
-                message = f"decide(rests_on=...) got {type(evidence).__name__}: give it what transaction.read returned"
-                raise DeclarationError(message)
-        indexes = dict.fromkeys(index for evidence in rests_on for index in evidence._reads)  # noqa: SLF001 - its own
+                raise DeclarationError(
+                    f"decide(rests_on=...) got {type(evidence).__name__}: give it what transaction.read returned"
+                )
+            indexes.update(dict.fromkeys(evidence.reads))
         self._decisions.append(Decision(text, tuple(indexes)))
 
 
@@ -122,19 +123,18 @@ def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str,
             addresses = tuple(env.missing.values())
             for address, found in zip(addresses, (yield Read(addresses)), strict=True):
                 if isinstance(found, Unreadable):
-                    message = f"{address} could not be read: {found.reason}"
-                    raise LastlookError(message) from None
+                    raise LastlookError(f"{address} could not be read: {found.reason}") from None
                 env.observed(address, found)
-    value = observation.value if not path else at(observation.value, path)
-    return ledger.record(env.address(slot), path, observation, value)
+    return ledger.record(env.address(slot), path, observation, at(observation.value, path))
 
 
-def _place(what: Ref | Expr[Any]) -> tuple[Ref, Path]:
+def _place(what: object) -> tuple[Ref, Path]:
     if isinstance(what, Ref):
         return what, ()
     if isinstance(what, Field):
-        return field_place(what)
-    if isinstance(what, Expr) and cast("Any", to_json(what))[1][0] == "rows":
-        return analyse(what).static[0][0], ()
-    message = f"transaction.read() got {what!r}: read a resource, one of its fields, or rows(kind)"
-    raise DeclarationError(message)
+        return field_place(cast("Field[object]", what))
+    if isinstance(what, Expr):
+        expression = cast("Expr[object]", what)
+        if cast("Any", to_json(expression))[1][0] == "rows":
+            return analyse(expression).static[0][0], ()
+    raise DeclarationError(f"transaction.read() got {what!r}: read a resource, one of its fields, or rows(kind)")

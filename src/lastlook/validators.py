@@ -1,8 +1,8 @@
 """The registry of validators: what an expression cannot say, said in Python, registered by name and version and pinned.
 
 A premise records its validators' name, version, parameters and a digest of their source, and is judged only by what is
-registered here under that pin; nothing is ever imported by name. The digest finds forgotten version bumps, not attackers:
-the registry is trusted.
+registered here under that pin; nothing is ever imported by name. The digest finds forgotten version bumps, not
+attackers: the registry is trusted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import textwrap
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lastlook.canonical import freeze
 from lastlook.errors import DeclarationError
@@ -75,11 +75,10 @@ class Registry:
         pin = (registered.name, registered.version)
         known = self._known.get(pin)
         if known is not None and known.source != registered.source:
-            message = (
-                f"validator {registered.name!r} version {registered.version!r} is already registered with other source: "
-                "give the new one a new version"
+            raise DeclarationError(
+                f"validator {registered.name!r} version {registered.version!r} is already registered with other "
+                "source: give the new one a new version"
             )
-            raise DeclarationError(message)
         self._known[pin] = registered
         self.generation += 1
 
@@ -124,7 +123,7 @@ def validator(
     timeout: dt.timedelta = TIMEOUT,
     revision: str | None = None,
 ) -> Callable[[Callable[..., Any]], Validator]:
-    """Register a function as a validator, and make it usable in premises: `block_unless(within(arg.amount, policy.limit))`.
+    """Register a function as a validator, usable in premises: `block_unless(within(arg.amount, policy.limit))`.
 
     The function gets the values of the expressions it is called with, in order, frozen; constants given by keyword are
     its parameters and are pinned. It must return True or False themselves: anything else, an exception or a timeout
@@ -159,10 +158,12 @@ def validator(
             frozen: dict[str, Any] = {}
             for key, value in parameters.items():
                 if isinstance(value, Expr):
-                    message = f"validator {name!r} got an expression as parameter {key!r}: pass evidence by position, constants by keyword"
-                    raise DeclarationError(message)
+                    raise DeclarationError(
+                        f"validator {name!r} got an expression as parameter {key!r}: "
+                        "pass evidence by position, constants by keyword"
+                    )
                 frozen[key] = freeze(value, path=key)
-            arguments = tuple(item if isinstance(item, Expr) else literal(item) for item in evidence)
+            arguments = tuple(_expression(item) for item in evidence)
             return call_node(name, version, frozen, arguments)
 
         condition.__name__ = condition.__qualname__ = getattr(function, "__name__", name)
@@ -170,6 +171,10 @@ def validator(
         return condition
 
     return register
+
+
+def _expression(item: object) -> Expr[Any]:
+    return cast("Expr[object]", item) if isinstance(item, Expr) else literal(item)
 
 
 def judge(registered: Registered, judgement: Judgement, now: dt.datetime) -> bool | str:
@@ -239,6 +244,7 @@ def _source(function: Callable[..., Any], name: str, revision: str | None) -> st
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError) as error:
-        message = f"validator {name!r} has no source to pin: give it revision='...' and raise that with every change"
-        raise DeclarationError(message) from error
+        raise DeclarationError(
+            f"validator {name!r} has no source to pin: give it revision='...' and raise that with every change"
+        ) from error
     return "sha256:" + hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Intent", "Preview", "RecordedView", "Verdict", "View", "stop_for"]
 
-R = TypeVar("R", covariant=True)
+R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 
 _STATE_REASONS = {
     State.WITHDRAWN: "the intent was withdrawn",
@@ -41,7 +41,7 @@ class Intent(Generic[R]):
         self.effect = effect
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Intent) and self.id == cast("Intent[Any]", other).id
+        return isinstance(other, Intent) and self.id == other.id
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -140,8 +140,7 @@ class _Seen:
         self._view = view
 
     def __bool__(self) -> NoReturn:
-        message = "a verdict is not a yes or no: test verdict.committed, or match verdict.outcome"
-        raise TypeError(message)
+        raise TypeError("a verdict is not a yes or no: test verdict.committed, or match verdict.outcome")
 
     @property
     def view(self) -> View:
@@ -215,13 +214,16 @@ class Verdict(_Seen, Generic[R]):
         effect: str,
         intent: Intent[Any] | None,
         view: View,
-        *,
         state: State | None,
         result: Any = None,
+        *,
         reason: str = "",
         error: BaseException | None = None,
     ) -> None:
-        super().__init__(outcome, effect, intent, view)
+        self.outcome = outcome
+        self.intent = intent
+        self._effect = effect
+        self._view = view
         self.applied = applied
         self.state = state
         self.error = error

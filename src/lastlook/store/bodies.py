@@ -1,4 +1,4 @@
-"""The body of a PROPOSED record: an `IntentRecord` as a canonical value, and back; every body carries a schema number."""
+"""The body of a PROPOSED record: an `IntentRecord` as a canonical value, and back; every body has a schema number."""
 
 from __future__ import annotations
 
@@ -70,10 +70,9 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
     found = cast("Mapping[str, Any]", body)
     schema = found.get("schema")
     if schema != SCHEMA:
-        message = (
+        raise IntegrityError(
             f"a proposal of schema {schema!r} cannot be read by this version, which knows {SCHEMA}: upgrade lastlook"
         )
-        raise IntegrityError(message)
     try:
         addresses = [Address(kind, tuple(key)) for page in found["addresses"] for kind, key in _page(page)]
         return IntentRecord(
@@ -97,10 +96,9 @@ def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
             one_shot=found["one_shot"],
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = (
+        raise IntegrityError(
             "a stored proposal lacks a part or has one of the wrong type: the store was edited or is not lastlook's"
-        )
-        raise IntegrityError(message) from error
+        ) from error
 
 
 def _page(page: str) -> Any:

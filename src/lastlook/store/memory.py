@@ -52,7 +52,7 @@ class _Chain:
         self.row = IntentRow(OPEN, 0, 0, None, None)
         self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
         self.encoded: list[JournalEntry] = []
-        self.stored: Stored | None = None
+        self.stored: Stored | None = Stored(record, self.row, None)
 
     def load(self) -> Stored:
         """The record and the row as they stand."""
@@ -105,7 +105,7 @@ class MemoryStore:
         return None if chain is None else chain.load()
 
     def append(self, append: Append, at: dt.datetime, /) -> Appended:
-        """Make a transition: the sequence number, the lane and the store's own evidence must be as the caller saw them."""
+        """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
             chain = self._chains.get(append.intent_id)
             if chain is None or chain.row.seq != append.seq:
@@ -152,12 +152,16 @@ class MemoryStore:
             for seq, entry in enumerate(journal):
                 expected = chain_digest(previous, intent_id, seq, entry.kind, entry.at_us, entry.body)
                 if (entry.intent_id, entry.seq, entry.digest) != (intent_id, seq, expected):
-                    message = f"record {seq} of intent {intent_id} is not what was written: do not release it, restore the store"
-                    raise IntegrityError(message)
+                    raise IntegrityError(
+                        f"record {seq} of intent {intent_id} is not what was written: "
+                        "do not release it, restore the store"
+                    )
                 previous = entry.digest
             if len(journal) != chain.row.seq + 1:
-                message = f"intent {intent_id} has {len(journal)} records where {chain.row.seq + 1} were written: its tail was cut"
-                raise IntegrityError(message)
+                raise IntegrityError(
+                    f"intent {intent_id} has {len(journal)} records where {chain.row.seq + 1} were written: "
+                    "its tail was cut"
+                )
 
     def reopened(self) -> MemoryStore:
         """A store with the same records, decoded from their bytes: what a fresh process would find.
@@ -177,8 +181,7 @@ class MemoryStore:
     def _chain(self, intent_id: str) -> _Chain:
         chain = self._chains.get(intent_id)
         if chain is None:
-            message = f"no intent {intent_id} in this store"
-            raise UnknownIntent(message)
+            raise UnknownIntent(f"no intent {intent_id} in this store")
         return chain
 
 
@@ -187,7 +190,7 @@ def _reopened(chain: _Chain) -> _Chain:
     bodies = [canonical.decode(entry.body, limit=RECORD_BYTES) for entry in journal]
     times = [EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
     fresh = _Chain(intent_from_body(bodies[0]), times[0])  # type: ignore[arg-type]  # a PROPOSED body is a map
-    fresh.row = chain.row
+    fresh.row, fresh.stored = chain.row, None
     fresh.entries = [(e.kind, at, _constant(body)) for e, at, body in zip(journal, times, bodies, strict=True)]
     fresh.encoded = list(journal)
     return fresh
