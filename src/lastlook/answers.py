@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lastlook import canonical
 from lastlook.errors import Applied, CanonicalError, Outcome
 from lastlook.ports import Append, Stored
 from lastlook.records import State, microseconds
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.plan import Look, Plan
     from lastlook.ports import Attempt
+    from lastlook.records import IntentRecord
 
 __all__ = [
     "SCHEMA",
@@ -83,10 +85,19 @@ def explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, r
         body |= {
             "attempt": attempt.number,
             "key": attempt.key,
-            "refresh": dict(attempt.fresh),
+            "refresh": {name: _recordable(value) for name, value in attempt.fresh.items()},
             "not_after_us": None if attempt.not_after is None else microseconds(attempt.not_after),
         }
     return body
+
+
+def _recordable(value: Value) -> Value:
+    """A refreshed value as it is recorded: what has no exact value, such as a float that people are shown, by its digest."""
+    try:
+        canonical.encode(value)
+    except CanonicalError:
+        return canonical.fingerprint(value)
+    return value
 
 
 def last_word(stored: Stored) -> dict[str, Value]:
@@ -136,6 +147,12 @@ def drifted(stored: Stored, why: str) -> RecordedView:
     """What is seen of an intent whose stored arguments do not fit today's signature: it has to be planned anew."""
     finding = (f"the arguments of {stored.record.effect}()", "REPLAN", None, why, "")
     return RecordedView({"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "findings": (finding,)})
+
+
+def expired(record: IntentRecord) -> RecordedView:
+    """What is seen of an intent whose time is over."""
+    finding = (f"the expiry of {record.effect}()", "BLOCK", None, "the intent has expired", "")
+    return RecordedView({"schema": SCHEMA, "outcome": "BLOCK", "applied": "NOT_ATTEMPTED", "findings": (finding,)})
 
 
 def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:

@@ -124,7 +124,7 @@ class Index:
         found: dict[str, None] = {}
         names = None if not change.fields or self._capture is Capture.OBJECT else change.fields
         for identity in change.reached:
-            for intent_id, numbers in self._postings.get(identity, NOTHING).items():
+            for intent_id, numbers in list(self._postings.get(identity, NOTHING).items()):
                 entry = self._entries.get(intent_id)
                 if entry is None or intent_id in found:
                     continue
@@ -146,7 +146,7 @@ class Index:
         visited: dict[Node, None] = {}
         intents: dict[str, None] = {}
         for identity in change.reached:
-            for intent_id, numbers in self._postings.get(identity, {}).items():
+            for intent_id, numbers in list(self._postings.get(identity, NOTHING).items()):
                 entry = self._entries.get(intent_id)
                 if entry is None:
                     continue

@@ -85,6 +85,7 @@ class Evaluation:
                 value = check.holds(env)
             except Pending:
                 waiting = (*waiting, index)
+                env.touched = None
                 continue
             except Unverifiable as unverifiable:
                 value = unverifiable.reason

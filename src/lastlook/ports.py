@@ -336,6 +336,11 @@ class Store(Protocol):
         """The salt of value digests."""
         ...
 
+    @property
+    def created(self) -> int:
+        """How many proposals it has taken, so that others can tell that there are new ones."""
+        ...
+
     def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
         """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
         ...

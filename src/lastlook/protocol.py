@@ -16,6 +16,7 @@ from lastlook.answers import (
     answer,
     committed,
     drifted,
+    expired,
     explained,
     lane_held,
     last_verdict,
@@ -183,6 +184,8 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     except CanonicalError as drift:
         intent: Intent[Any] = Intent(intent_id, stored.record.effect)
         return Preview(Outcome.REPLAN, stored.record.effect, intent, drifted(stored, str(drift)))
+    if plan.record.expires_us is not None and microseconds((yield Now())) >= plan.record.expires_us:
+        return Preview(Outcome.BLOCK, plan.record.effect, plan.intent, expired(plan.record))
     look = plan.look((yield plan.observe))
     if look is not plan.keep:
         yield from validate(look)
@@ -193,6 +196,8 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
 
 def hinted(scene: Scene, plan: Plan, reached: tuple[str, ...], fields: tuple[str, ...]) -> Protocol[Preview]:
     """What a change hint makes of one pending intent (EVENT): the premises it touches, on today's evidence."""
+    if plan.record.expires_us is not None and microseconds((yield Now())) >= plan.record.expires_us:
+        return Preview(Outcome.BLOCK, plan.record.effect, plan.intent, expired(plan.record))
     look = plan.hinted((yield plan.observe), reached, fields)
     yield from validate(look)
     if scene.emit is not None:

@@ -23,7 +23,7 @@ from lastlook import canonical
 from lastlook.canonical import freeze
 from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Surroundings
-from lastlook.errors import DeclarationError, EffectNotBound, UnknownEffect
+from lastlook.errors import CanonicalError, DeclarationError, EffectNotBound, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
 from lastlook.memory import Memory
@@ -136,6 +136,12 @@ class Runtime:
             raise DeclarationError("the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice")
         self.systems = _by_kind(systems)
         self.store = _store(store, systems)
+        owned = self.store.evidence
+        for kind in owned.kinds if owned is not None else ():
+            if kind in self.systems:
+                raise DeclarationError(
+                    f"two systems answer for {kind!r}: {self.systems[kind].name} and the store; give each kind one owner"
+                )
         self.tap = tap
         self.clock = clock
         self._policy = policy
@@ -148,6 +154,7 @@ class Runtime:
         self._targets: dict[str, Target] = {}
         self.plans: dict[str, Plan] = {}
         self.index = Index(capture)
+        self._caught_up = 0
         for system in systems:
             use_clock = getattr(system, "use_clock", None)
             if use_clock is not None:
@@ -248,6 +255,8 @@ class Runtime:
             plan = self._compile(record, contract, proposed.seen, contract.program)
             self.plans[record.intent_id] = plan
             self.index.add(record)
+            if self._caught_up == self.store.created - 1:
+                self._caught_up += 1
 
     def plan(self, stored: Stored) -> Plan:
         """The compiled plan of a stored intent; after a restart it is compiled from its record.
@@ -282,6 +291,21 @@ class Runtime:
         plan.body = self._body(plan)
         return plan
 
+    def catch_up(self) -> None:
+        """Put the intents into the index that other processes proposed, or an earlier life of this one.
+
+        The index is a cache: what is late here delays hints and decides nothing.
+        """
+        created = self.store.created
+        if created == self._caught_up:
+            return
+        for intent_id in self.store.pending():
+            stored = self.store.load(intent_id) if intent_id not in self.plans else None
+            if stored is not None:
+                with contextlib.suppress(UnknownEffect, CanonicalError):  # not this process's to say anything about
+                    self.plan(stored)
+        self._caught_up = created
+
     def forget(self, intent_id: str) -> None:
         """Take an ended intent out of the plans and the index."""
         plan = self.plans.pop(intent_id, None)
@@ -297,7 +321,7 @@ class Runtime:
         if plan is None or self.tap.active:
             return None
         stored = self.store.load(intent_id)
-        if stored is None or stored.row.state is not OPEN:
+        if stored is None or stored.row.state is not OPEN or stored.record.expires_us is not None:
             return None
         look = plan.judge(plan.reader())
         if look is plan.keep:
@@ -306,7 +330,7 @@ class Runtime:
 
     def hinted(self, change: Change) -> list[Preview] | None:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
-        if self.tap.active:
+        if self.tap.active or self.store.created != self._caught_up:
             return None
         previews: dict[str, Preview] = {}
         plans, by_predicate = self.plans, self._capture is PREDICATE
@@ -314,6 +338,8 @@ class Runtime:
             plan = plans.get(intent_id)
             if plan is None or intent_id in previews:
                 continue
+            if plan.record.expires_us is not None:
+                return None
             look = plan.judge_hint(plan.reader(), change.reached, change.fields)
             if look is None:
                 return None

@@ -72,7 +72,7 @@ class Ref:
             text = render_ref(self._ref)
             raise DeclarationError(f"{text} is a resource and no value: name one of its fields, or write exists(...)")
 
-        __bool__ = __iter__ = __contains__ = __format__ = __str__ = _refuse
+        __iter__ = __contains__ = __format__ = __str__ = _refuse
         __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __invert__ = __and__ = __or__ = _refuse
 
 

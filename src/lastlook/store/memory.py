@@ -86,6 +86,7 @@ class MemoryStore:
         self.namespace = secrets.token_hex(8)
         self.salt = secrets.token_bytes(16)
         self._lock = threading.RLock()
+        self.created = 0
         self._chains: dict[str, _Chain] = {}
         self._lanes: dict[str, str] = {}
 
@@ -97,6 +98,7 @@ class MemoryStore:
             if supersedes is not None and not self.append(supersedes, at).ok:
                 return Created(ok=False)
             self._chains[record.intent_id] = _Chain(record, at)
+            self.created += 1
             return Created(ok=True)
 
     def load(self, intent_id: str, /) -> Stored | None:
@@ -175,6 +177,7 @@ class MemoryStore:
             for intent_id, chain in self._chains.items():
                 self.verify(intent_id)
                 fresh._chains[intent_id] = _reopened(chain)
+            fresh.created = self.created
             fresh._lanes = dict(self._lanes)
         return fresh
 
