@@ -396,6 +396,11 @@ def in_truths(verdict: Verdict[Receipt], preview: Preview) -> None:
         raise ValueError
 
 
+def in_truths_of_a_resource() -> None:
+    _ = 1 if order else 2  # type: ignore[redundant-expr]
+    _ = 1 if loose else 2  # type: ignore[redundant-expr]
+
+
 def in_declarations() -> None:
     @gate.effect(target=order, premises=[order.refunded])  # type: ignore[list-item]
     def no_premise(permit: MemoryPermit, order_id: str) -> None: ...

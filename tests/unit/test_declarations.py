@@ -1969,6 +1969,14 @@ def test_connect_refuses_what_could_never_be_released() -> None:
     assert effect("o-1", amount=80) == "refunded"
 
 
+def test_one_owner_for_each_kind() -> None:
+    """Two systems for one kind are refused by both their names."""
+    with pytest.raises(DeclarationError, match=r"two systems answer for 'orders'.*give each kind one owner"):
+        Gate(Memory(orders={}), Shelf(orders={}))
+    with pytest.raises(DeclarationError, match=r"two systems answer for 'orders'"):
+        Gate(Memory(orders={}), store=MemoryStore(evidence=Memory(orders={})))
+
+
 class Durable(Relay):
     """A relay that says it outlives the process."""
 
@@ -2105,6 +2113,27 @@ def refreshing(world: Memory, *fields: Any, premise: Any = None, **options: Any)
 
 
 @SEPARATE
+@pytest.mark.parametrize(
+    "value",
+    [4.5, float("nan"), dt.datetime(2026, 1, 1), None, "", [4.5], {"a": 4.5}, b"x", Decimal("4.5")],  # noqa: DTZ001
+    ids=repr,
+)
+@pytest.mark.parametrize("from_start", [False, True])
+def test_refreshed_values_can_be_recorded(value: object, from_start: bool, separate: bool) -> None:
+    """Whatever a presentation field holds: the body is given it, and the journal can be written and read."""
+    world, store = Memory(**shop_rows()).options(separate=separate), MemoryStore()
+    world.change("orders", "o-1", shown=value if from_start else "before")
+    gate, refund, got = refreshing(world, order.shown, store=store)
+    intent = refund.propose("o-1")
+    world.change("orders", "o-1", shown=value)
+    verdict = gate(intent)
+    assert (verdict.outcome, verdict.committed) == (Outcome.KEEP if from_start else Outcome.REFRESH, True)
+    assert repr(got) == repr([{"orders/o-1.shown": (world.row("orders", "o-1") or {})["shown"]}])
+    assert len(store.journal(intent.id)) > 1
+    assert list(store.reopened().pending()) == []
+
+
+@SEPARATE
 def test_refreshed_field_that_is_gone(separate: bool) -> None:
     """A presentation field that is gone is refreshed to absent, and no obstacle."""
     world, store = Memory(**shop_rows()).options(separate=separate), MemoryStore()
@@ -2187,6 +2216,18 @@ def test_an_edge_is_bound_and_read(separate: bool, how: str) -> None:
 # --- More of hints, options and attempts ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["another worker", "a restarted one"])
+def test_affected_after_a_restart(restarted: bool) -> None:
+    """A process that did not propose them reaches the pending intents of its store by a hint, too."""
+    shop = Shop()
+    first = shop.refund.propose("o-1", amount=80)
+    later = shop.again(shop.store.reopened() if restarted else None)
+    second = later.refund.propose("o-2", amount=40)
+    later.world.change("policies", "refund", limit=50)
+    found = {preview.intent: preview.outcome for preview in later.gate.affected(Change("policies", "refund"))}
+    assert found == {first: Outcome.BLOCK, second: Outcome.KEEP}
+
+
 def test_what_waits_is_reached_by_what_it_waits_for() -> None:
     """The arrival of an approval reaches the intents that await it."""
     approval = resource("approvals", arg.order_id)
@@ -2197,6 +2238,17 @@ def test_what_waits_is_reached_by_what_it_waits_for() -> None:
     shop.world.change("approvals", "o-1", granted=True)
     (preview,) = shop.gate.affected(Change("approvals", "o-1", "granted"))
     assert preview.outcome is Outcome.KEEP
+
+
+def test_preview_of_an_expired_intent() -> None:
+    """A preview says what the gate would: an intent that has expired blocks, journaled or not."""
+    shop = Shop()
+    intent = shop.refund.options(expires=MINUTE).propose("o-1", amount=80)
+    shop.clock.advance(MINUTE)
+    assert shop.gate.preview(intent).outcome is Outcome.BLOCK
+    assert Outcome.KEEP not in [preview.outcome for preview in shop.gate.affected(Change("policies", "refund"))]
+    assert [entry.kind for entry in shop.store.journal(intent.id)] == ["PROPOSED"], "it writes nothing"
+    assert shop.gate(intent).state is State.EXPIRED
 
 
 def test_a_repeated_call_supersedes_once() -> None:
