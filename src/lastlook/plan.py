@@ -322,8 +322,9 @@ class Plan:
     def env(self, cells: Sequence[Seen | None]) -> Env:
         """An environment with the cells in their slots; what is in no slot is still to be looked up."""
         record = self.record
-        if self._regular:
-            slots: list[Any] = [*cells] if len(cells) == len(self.slot_index) else [*cells[: len(self.slot_index)]]
+        slots: list[Any]
+        if self._regular and len(cells) == len(self.slot_index):
+            slots = [*cells]
         else:
             slots = [cells[index] if index >= 0 else None for index in self.slot_index]
         env = Env.of_look(self.program.slots, record.arguments, self._actor, self._captured, slots)

@@ -59,9 +59,12 @@ class Ref:
             f"{render_ref(self._ref)}.{name} is evidence and cannot be set: the body writes, not this"
         )
 
-    if (
-        not TYPE_CHECKING
-    ):  # pragma: no branch - checkers report these by themselves, and an unknown attribute only where fields are typed
+    def __bool__(self) -> NoReturn:
+        text = render_ref(self._ref)
+        raise DeclarationError(f"{text} is a resource and no value: name one of its fields, or write exists(...)")
+
+    # Checkers report the rest by themselves, and an unknown attribute only where fields are typed.
+    if not TYPE_CHECKING:  # pragma: no branch
 
         def __getattr__(self, name: str) -> Field[Any]:
             if name.startswith("_"):
