@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
     from lastlook.plan import Look, Plan
-    from lastlook.ports import Attempt
+    import datetime as dt
+
+    from lastlook.ports import Appended, Attempt, Store
     from lastlook.records import IntentRecord
 
 __all__ = [
     "SCHEMA",
+    "Commit",
     "after",
     "answer",
-    "committed",
     "explained",
     "lane_held",
     "last_verdict",
@@ -53,15 +55,33 @@ def transition(
     return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make)
 
 
-def committed(stored: Stored, look: Look, attempt: Attempt, result: Value = None) -> Append:
-    """The end of an attempt whose target acknowledged the effect; a target of the same engine sets the result."""
+class Commit(Append):
+    """The end of an attempt whose target acknowledged the effect; it explains itself when its record is read."""
 
-    def body() -> Mapping[str, Value]:
-        return explained(look, COMMITTED, attempt=attempt) | {"result": append.result}
+    __slots__ = ("_attempt", "_look", "_result", "_store")
 
-    append = Append(attempt.intent_id, stored.row.seq, "COMMITTED", DONE, attempt.number, body)
-    append.result = result
-    return append
+    def __init__(self, store: Store, stored: Stored, look: Look, attempt: Attempt, result: Value = None) -> None:
+        self.intent_id = attempt.intent_id
+        self.seq = stored.row.seq
+        self.kind = "COMMITTED"
+        self.state = DONE
+        self.attempt = attempt.number
+        self.owner = None
+        self.deadline_us = None
+        self.checks = ()
+        self._store = store
+        self._look = look
+        self._attempt = attempt
+        self._result = result
+
+    def commit(self, stored: Value, at: dt.datetime, /) -> Appended:
+        """Make the transition in the target's transaction."""
+        self._result = stored
+        return self._store.append(self, at)
+
+    def record(self) -> Mapping[str, Value]:
+        """The explanation of the attempt, and the stored result."""
+        return explained(self._look, COMMITTED, attempt=self._attempt) | {"result": self._result}
 
 
 def after(stored: Stored, append: Append) -> Stored:
@@ -73,7 +93,7 @@ def after(stored: Stored, append: Append) -> Stored:
         owner=append.owner,
         deadline_us=append.deadline_us,
     )
-    return Stored(stored.record, row, append.body)
+    return Stored(stored.record, row, append.record)
 
 
 def explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, reason: str = "") -> dict[str, Value]:

@@ -22,6 +22,7 @@ from lastlook.records import Address, EffectRow, Observation, Token, collection_
 from lastlook.store.memory import MemoryStore
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
     from lastlook.canonical import Value
@@ -124,7 +125,7 @@ class Memory:
         self._collections: dict[str, str] = {}
         self._queries: dict[str, Query] = {}
         self._asked: dict[str, Address] = {}
-        self._effects: dict[str, EffectRow] = {}
+        self._effects: dict[str, _EffectRow] = {}
         self._extra_fields: dict[str, frozenset[str]] = {}
         self._public: frozenset[tuple[str, str]] = frozenset()
         self._separate = False
@@ -230,17 +231,7 @@ class Memory:
     @property
     def effects(self) -> Mapping[str, Mapping[str, Value]]:
         """The target rows by intent id: intent_id, args_digest, floor, attempt, result, committed_at."""
-        return {
-            name: {
-                "intent_id": row.intent_id,
-                "args_digest": row.args_digest,
-                "floor": row.floor,
-                "attempt": row.attempt,
-                "result": row.result,
-                "committed_at": row.committed_at,
-            }
-            for name, row in self._effects.items()
-        }
+        return {name: _exposed(name, row)._asdict() for name, row in self._effects.items()}
 
     # The System port.
 
@@ -318,7 +309,8 @@ class Memory:
 
     def effect_row(self, intent_id: str, /) -> EffectRow | None:
         """The intent's target row."""
-        return self._effects.get(intent_id)
+        row = self._effects.get(intent_id)
+        return None if row is None else _exposed(intent_id, row)
 
     def apply(self, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
         """Check, run the body and commit in one critical section."""
@@ -357,12 +349,10 @@ class Memory:
     def close(self, intent_id: str, attempt: int, /) -> CloseResult:
         """End an attempt: its floor rises above it, unless the effect has committed."""
         with self._lock:
-            row = self._effects.get(intent_id)
-            if row is not None and row.committed_at is not None:
-                return CloseResult(COMMITTED, row.result)
-            floor = max(attempt + 1, row.floor if row is not None else 0)
-            digest = row.args_digest if row is not None else ""
-            self._effects[intent_id] = EffectRow(intent_id, digest, floor, None, None, None)
+            digest, floor, _, stored, committed_at = self._effects.get(intent_id, _NO_ROW)
+            if committed_at is not None:
+                return CloseResult(COMMITTED, stored)
+            self._effects[intent_id] = (digest, max(attempt + 1, floor), None, None, None)
             return CloseResult(Applied.NOT_ATTEMPTED)
 
     # Inside.
@@ -404,8 +394,7 @@ class Memory:
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE
         if journal is not None:
-            journal.append.result = stored
-            appended = journal.store.append(journal.append, now)
+            appended = journal.commit(stored, now)
             if appended.holder is not None:
                 return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder)
             if not appended.ok:
@@ -414,9 +403,7 @@ class Memory:
         for address, row in writes.items():
             self._put(address, row)
         number = attempt.number
-        self._effects[attempt.intent_id] = EffectRow(
-            attempt.intent_id, attempt.arguments_digest, number, number, stored, microseconds(now)
-        )
+        self._effects[attempt.intent_id] = (attempt.arguments_digest, number, number, stored, now)
         return ApplyResult(COMMITTED, value, stored)
 
     @contextlib.contextmanager
@@ -505,15 +492,28 @@ class _Cells(dict[str, Observation]):
 _LATE = ApplyResult(REJECTED, reason="the permission ended before the effect was committed")
 
 
-def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
+_EffectRow: TypeAlias = "tuple[str, int, int | None, Value, dt.datetime | None]"
+"""The intent's own row: digest of the arguments, floor, attempt, stored result, when committed."""
+_NO_ROW: _EffectRow = ("", 0, None, None, None)
+
+
+def _exposed(intent_id: str, row: _EffectRow) -> EffectRow:
+    digest, floor, attempt, stored, committed_at = row
+    return EffectRow(
+        intent_id, digest, floor, attempt, stored, None if committed_at is None else microseconds(committed_at)
+    )
+
+
+def _refused_by_row(row: _EffectRow, attempt: Attempt) -> ApplyResult | None:
     """What the intent's own row says: committed before, of other arguments, or closed."""
-    if row.committed_at is not None and row.args_digest == attempt.arguments_digest:
-        return ApplyResult(COMMITTED, row.result, row.result, repeated=True)
-    if row.args_digest not in ("", attempt.arguments_digest):
+    digest, floor, _, stored, committed_at = row
+    if committed_at is not None and digest == attempt.arguments_digest:
+        return ApplyResult(COMMITTED, stored, stored, repeated=True)
+    if digest not in ("", attempt.arguments_digest):
         message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
         return ApplyResult(FAILED, error=IntegrityError(message), reason=message)
-    if attempt.number < row.floor:
-        return ApplyResult(REJECTED, floor=row.floor, reason="the attempt was closed")
+    if attempt.number < floor:
+        return ApplyResult(REJECTED, floor=floor, reason="the attempt was closed")
     return None
 
 

@@ -50,8 +50,12 @@ class Clock(Protocol):
 
 
 class _SystemClock:
-    def now(self) -> dt.datetime:
-        return dt.datetime.now(dt.UTC)
+    @staticmethod
+    def now() -> dt.datetime:
+        return _NOW(_ZONE)
+
+
+_NOW, _ZONE = dt.datetime.now, dt.UTC
 
 
 UTC: Clock = _SystemClock()
@@ -266,9 +270,8 @@ class Append:
     """A state transition: compare-and-swap on `seq` and one journal record, in one transaction.
 
     Attributes:
-        body: builds the record; called when the record is written, or later, when it is first read.
+        body: builds the record's body; see `record`.
         checks: evidence that the store owns and that must be unchanged (grade RECORDED).
-        result: what a target that shares the transaction stored of the effect's result; the body may tell it.
     """
 
     intent_id: str
@@ -280,15 +283,18 @@ class Append:
     owner: str | None = None
     deadline_us: int | None = None
     checks: tuple[Bound, ...] = ()
-    result: Value = None
+
+    def record(self) -> Mapping[str, Value]:
+        """The record's body; asked for when the record is written, or later, when it is first read."""
+        return self.body()
 
 
-@dataclass(slots=True, eq=False)
-class Journal:
-    """The store and the transition that a same-engine target makes in its own transaction, with the result set."""
+class Journal(Protocol):
+    """The transition to COMMITTED that a same-engine target makes in its own transaction."""
 
-    store: Store
-    append: Append
+    def commit(self, stored: Value, at: dt.datetime, /) -> Appended:
+        """Make it, with the stored result of the effect."""
+        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.contract import Contract
+    from lastlook.errors import EffectStopped
     from lastlook.ports import Append, Stored
     from lastlook.protocol import Scene
     from lastlook.records import Path
@@ -203,14 +204,15 @@ def _existing(stored: Stored, digest: str) -> Proposed:
     """Row 1, the same call again: the same arguments mean the same intent."""
     record, state = stored.record, stored.row.state
     if record.arguments_digest != digest:
-        message = (
+        raise KeyReused(
             f"the call key of intent {record.intent_id} was used with other arguments of {record.effect}(): "
             "a new action needs a new key"
         )
-        raise KeyReused(message)
     if state in (State.WITHDRAWN, State.EXPIRED, State.SUPERSEDED):
-        message = f"the call key belongs to intent {record.intent_id}, which is {state.name.lower()}: a new action needs a new key"
-        raise KeyReused(message)
+        raise KeyReused(
+            f"the call key belongs to intent {record.intent_id}, which is {state.name.lower()}: "
+            "a new action needs a new key"
+        )
     return Proposed(record, {}, existed=True)
 
 
@@ -222,11 +224,12 @@ def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Ap
         ended = yield from ended_already(scene, old)
         if ended is not AGAIN:
             break
-    if isinstance(ended, Verdict):
+    if ended is not None:
         raise not_open(old.row.state, ended, old_id, "superseded")
     if old.record.lane != record.lane:
-        message = f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
-        raise DeclarationError(message)
+        raise DeclarationError(
+            f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
+        )
     return transition(old, "SUPERSEDED", State.SUPERSEDED, {"schema": 1, "by": record.intent_id})
 
 

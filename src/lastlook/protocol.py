@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lastlook.answers import (
     SCHEMA,
+    Commit,
     after,
     answer,
-    committed,
     drifted,
     expired,
     explained,
@@ -37,7 +37,7 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.plan import MAX_WAVES, Evaluation, Look
-from lastlook.ports import Append, ApplyResult, Attempt, CloseResult, Journal
+from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
 from lastlook.records import EPOCH, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.plan import Plan
-    from lastlook.ports import Store, Stored
+    from lastlook.ports import Journal, Store, Stored
     from lastlook.records import IntentRecord
 
 __all__ = [
@@ -336,9 +336,9 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
     )
     if not plan.one_engine:
         return (yield from _attempt_apart(scene, stored, look, attempt))
-    journal = Journal(scene.store, committed(stored, look, attempt))
+    journal = Commit(scene.store, stored, look, attempt)
     if scene.store.evidence is not None:
-        journal.append.checks = look.owned()
+        journal.checks = look.owned()
     return (yield from _apply(scene, stored, look, attempt, journal))
 
 
@@ -486,7 +486,7 @@ def _record_commit(
     if said.repeated:
         result = look.plan.contract.arguments.restore_result(said.stored)
     try:
-        appended = yield Transit(committed(stored, look, attempt, said.stored))
+        appended = yield Transit(Commit(scene.store, stored, look, attempt, said.stored))
     except Exception as failure:  # noqa: BLE001 - the effect is committed; a later gate journals it by closing
         error = failure
     else:
@@ -504,7 +504,7 @@ def _resolve_unknown(
     closed = yield from _closed(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
     if closed.status is COMMITTED:
-        yield Transit(committed(stored, look, attempt, closed.stored))
+        yield Transit(Commit(scene.store, stored, look, attempt, closed.stored))
         return None
     if closed.status is NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"

@@ -18,6 +18,28 @@ if TYPE_CHECKING:
     from lastlook.canonical import Absent, Value
     from lastlook.errors import Outcome
 
+__all__ = [
+    "EPOCH",
+    "Address",
+    "Capture",
+    "Decision",
+    "EffectRow",
+    "Finding",
+    "Grade",
+    "IntentRecord",
+    "Observation",
+    "Path",
+    "PremiseRecord",
+    "Read",
+    "State",
+    "Token",
+    "TokenKind",
+    "at",
+    "collection_of",
+    "microseconds",
+    "place",
+]
+
 _PLAIN = re.compile(r"[\w#@+:= -]+")
 TokenKind = Literal["counter", "digest", "opaque", "weak"]
 
@@ -69,8 +91,9 @@ class Address:
 class Token:
     """What a connector read beside a value, to be compared for equality only.
 
-    `counter` is ordered (a smaller one than recorded contradicts), `digest` is a content digest, `opaque` is neither, and
-    `weak` never binds. Tokens of another kind, namespace or value type are unequal: 1, "1" and True are three tokens.
+    `counter` is ordered (a smaller one than recorded contradicts), `digest` is a content digest, `opaque` is neither,
+    and `weak` never binds. Tokens of another kind, namespace or value type are unequal: 1, "1" and True are three
+    tokens.
     """
 
     __slots__ = ("kind", "namespace", "value")
@@ -81,8 +104,10 @@ class Token:
 
     def __init__(self, kind: TokenKind, namespace: str, value: int | str | bytes) -> None:
         if type(value) not in (int, str, bytes):
-            message = f"a token of {namespace!r} must be an int, str or bytes, not {type(value).__name__}: convert it in the connector"
-            raise TypeError(message)
+            raise TypeError(
+                f"a token of {namespace!r} must be an int, str or bytes, not {type(value).__name__}: "
+                "convert it in the connector"
+            )
         self.kind = kind
         self.namespace = namespace
         self.value = value
@@ -103,7 +128,7 @@ class Token:
         return f"Token({self.kind}:{self.namespace}:{self.value!r})"
 
     def against(self, recorded: Token) -> int:
-        """0: it is the recorded token; -1: it contradicts that by going backwards; 1: another one; 2: one of another kind."""
+        """0: the recorded token; -1: one that contradicts it by going backwards; 1: another; 2: one of another kind."""
         if self.kind != recorded.kind or self.namespace != recorded.namespace:
             return 2
         value, was = self.value, recorded.value
@@ -146,18 +171,18 @@ Path = tuple[str | int, ...]
 """Where inside an observation's value: a field, then items; () is the row itself, or the whole collection."""
 
 
-def at(value: object, path: Path) -> Value:
+def at(value: Value, path: Path) -> Value:
     """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
-    found: Any = value
+    found = value
     for step in path:
-        if type(step) is str:
+        if isinstance(step, str):
             # Observations hold frozen values, and a frozen map is of this one type.
             found = found.get(step, ABSENT) if type(found) is MappingProxyType else ABSENT
-        elif type(found) is tuple and -len(found) <= step < len(found):  # type: ignore[operator]  # a str was told apart
+        elif type(found) is tuple and -len(found) <= step < len(found):
             found = found[step]
         else:
             return ABSENT
-    return found  # type: ignore[no-any-return]  # of the frozen values
+    return found
 
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -230,10 +255,10 @@ class Grade(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One recorded observation of one field: where, a salted digest of the value, the token it came with, and who read it.
+    """One recorded observation of one field: where, a salted digest of the value, its token, and who read it.
 
     Attributes:
-        origin: AGENT for what the agent read while reasoning (provenance), PROPOSE for what the premises were proved on.
+        origin: AGENT for what the agent read while reasoning (provenance), PROPOSE for what premises were proved on.
     """
 
     address: Address

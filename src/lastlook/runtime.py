@@ -225,21 +225,22 @@ class Runtime:
         stored = plan.record.arguments
         fixed = arguments.thaw(stored) if all(type(value) in IMMUTABLE for value in stored.values()) else None
 
+        function, name, call = declared.function, declared.name, arguments.call
         if self._asynchronous:
 
             async def run_async(permit: Any) -> Any:
-                token = _IN_BODY.set(declared.name)
+                token = _IN_BODY.set(name)
                 try:
-                    return await arguments.call(declared.function, permit, fixed or arguments.thaw(stored))
+                    return await call(function, permit, fixed or arguments.thaw(stored))
                 finally:
                     _IN_BODY.reset(token)
 
             return run_async
 
         def run(permit: Any) -> Any:
-            token = _IN_BODY.set(declared.name)
+            token = _IN_BODY.set(name)
             try:
-                return arguments.call(declared.function, permit, fixed or arguments.thaw(stored))
+                return call(function, permit, fixed or arguments.thaw(stored))
             finally:
                 _IN_BODY.reset(token)
 

@@ -29,36 +29,32 @@ def intent_body(record: IntentRecord) -> Mapping[str, Value]:
     reads = [_read(read, addresses) for read in record.reads]
     pages = [encode(reads[first : first + PAGE]).decode() for first in range(0, len(reads), PAGE)]
     listed = list(addresses)
-    return cast(
-        "Mapping[str, Value]",
-        freeze(
-            {
-                "schema": SCHEMA,
-                "intent_id": record.intent_id,
-                "effect": record.effect,
-                "arguments": record.arguments,
-                "arguments_digest": record.arguments_digest,
-                "actor": record.actor,
-                "target": record.target,
-                "lane": record.lane,
-                "premises": [_premise(premise) for premise in record.premises],
-                "addresses": [
-                    encode([[address.kind, list(address.key)] for address in listed[first : first + PAGE]]).decode()
-                    for first in range(0, len(listed), PAGE)
-                ],
-                "reads": pages,
-                "refresh": record.refresh,
-                "decisions": [[decision.text, list(decision.rests_on)] for decision in record.decisions],
-                "captured": record.captured,
-                "differences": record.differences,
-                "contract": record.contract,
-                "expires_us": record.expires_us,
-                "supersedes": record.supersedes,
-                "transaction": record.transaction,
-                "one_shot": record.one_shot,
-            }
-        ),
-    )
+    body: dict[str, object] = {
+        "schema": SCHEMA,
+        "intent_id": record.intent_id,
+        "effect": record.effect,
+        "arguments": record.arguments,
+        "arguments_digest": record.arguments_digest,
+        "actor": record.actor,
+        "target": record.target,
+        "lane": record.lane,
+        "premises": [_premise(premise) for premise in record.premises],
+        "addresses": [
+            encode([[address.kind, list(address.key)] for address in listed[first : first + PAGE]]).decode()
+            for first in range(0, len(listed), PAGE)
+        ],
+        "reads": pages,
+        "refresh": record.refresh,
+        "decisions": [[decision.text, list(decision.rests_on)] for decision in record.decisions],
+        "captured": record.captured,
+        "differences": record.differences,
+        "contract": record.contract,
+        "expires_us": record.expires_us,
+        "supersedes": record.supersedes,
+        "transaction": record.transaction,
+        "one_shot": record.one_shot,
+    }
+    return cast("Mapping[str, Value]", freeze(body))
 
 
 def intent_from_body(body: Mapping[str, Value]) -> IntentRecord:
@@ -117,6 +113,7 @@ def _read(read: Read, addresses: dict[Address, int]) -> list[object]:
 
 
 def _read_from(read: Any, addresses: list[Address]) -> Read:
+    index: int
     index, path, digest, (kind, namespace, value), origin = read
     return Read(addresses[index], path, digest, Token(kind, namespace, value), origin)
 

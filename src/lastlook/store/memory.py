@@ -123,7 +123,7 @@ class MemoryStore:
                 stale = _stale(self.evidence, append.checks)
                 if stale:
                     return Appended(ok=False, stale=stale)
-            chain.entries.append((append.kind, at, append.body))
+            chain.entries.append((append.kind, at, append.record))
             chain.row = IntentRow(append.state, row.seq + 1, append.attempt, append.owner, append.deadline_us)
             chain.stored = None
             if append.state is IN_ATTEMPT:
