@@ -198,9 +198,10 @@ class Arguments:
     def _storable(self, name: str, value: object) -> Value:
         if type(value) in (str, int, bool, types.NoneType):
             return canonical.freeze(value, path=name)
+        dumped: object = value
         if not isinstance(value, _PLAIN) or (isinstance(value, _NESTED) and self._hint(name) is not Any):
-            value = self._adapter(name, self._hint(name)).dump_python(value)
-        return canonical.freeze(value, path=name)
+            dumped = self._adapter(name, self._hint(name)).dump_python(value)
+        return canonical.freeze(dumped, path=name)
 
     def _refuse_result(self) -> None:
         try:

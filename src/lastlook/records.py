@@ -173,16 +173,17 @@ Path = tuple[str | int, ...]
 
 def at(value: Value, path: Path) -> Value:
     """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
-    found = value
+    found: Any = value
     for step in path:
+        kind: type = type(found)  # pyright: ignore[reportUnknownVariableType]  # of whatever a field holds
         if isinstance(step, str):
             # Observations hold frozen values, and a frozen map is of this one type.
-            found = found.get(step, ABSENT) if type(found) is MappingProxyType else ABSENT
-        elif type(found) is tuple and -len(found) <= step < len(found):
+            found = found.get(step, ABSENT) if kind is MappingProxyType else ABSENT
+        elif kind is tuple and -len(found) <= step < len(found):
             found = found[step]
         else:
             return ABSENT
-    return found
+    return found  # type: ignore[no-any-return]  # a part of a frozen value is one
 
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
