@@ -20,7 +20,7 @@ from lastlook.premises import STRICT
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits
 from lastlook.records import Capture
-from lastlook.runtime import Runtime, Tap, drive, drive_async, random_intent_id, refuse_nesting
+from lastlook.runtime import Runtime, Tap, drive, drive_async, in_body, random_intent_id, refuse_nesting
 from lastlook.transactions import Evidence, Ledger, read_evidence
 from lastlook.verdicts import Intent, Preview, Verdict
 
@@ -186,7 +186,8 @@ class _GateBase:
         )
 
     def _runtime(self) -> Runtime:
-        refuse_nesting()
+        if in_body() is not None:
+            refuse_nesting()
         if self._overrides:
             return self._overrides[-1]
         if self._connected is None:

@@ -362,13 +362,24 @@ class Plan:
 
     def judge(self, cells: tuple[Seen, ...]) -> Look | None:
         """A look, decided at once; None where it needs the clock, a validator or a further read."""
-        if self._generation == REGISTRY.generation and not self._always and cells == self.seen:
-            return self.keep
-        return None if self.program.volatile else self.look(cells).settled()
+        if self.program.volatile:
+            return None
+        look = self.look(cells)
+        if look is not self.keep:
+            if look.start(None):
+                return None
+            look.decide()
+        return look
 
-    def judge_hint(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look | None:
+    def judge_hint(self, cells: tuple[Seen, ...], reached: tuple[str, ...], fields: tuple[str, ...]) -> Look | None:
         """As `judge`, for a change hint."""
-        return None if self.program.volatile else self.hinted(cells, reached, fields).settled()
+        if self.program.volatile:
+            return None
+        look = self.hinted(cells, reached, fields)
+        if look.start(None):
+            return None
+        look.decide()
+        return look
 
     def hinted(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look:
         """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing.
@@ -471,10 +482,10 @@ class Look(Evaluation):
                 self._compare_recorded(index, now, differing)
                 continue
             order = now.token.against(then.token)
-            if order < 0:
-                self._contradict(index, differing)
-                continue
-            if order > 1:
+            if order != 1 and order != 0:
+                if order < 0:
+                    self._contradict(index, differing)
+                    continue
                 self.doubt().suspect.append(index)
             was, value = then.value, now.value
             simple = type(was) is MappingProxyType is type(value)
@@ -535,14 +546,6 @@ class Look(Evaluation):
         else:
             self.prepare(NO_ENV, ())
         return self.waiting != ()
-
-    def settled(self) -> Look | None:
-        """This look, decided; None where some premise has to wait."""
-        if self is not self.plan.keep:
-            if self.start(None):
-                return None
-            self.decide()
-        return self
 
     def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""

@@ -57,6 +57,10 @@ IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.d
 _IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
 
 
+in_body = _IN_BODY.get
+"""The effect whose body runs here, or None."""
+
+
 def refuse_nesting() -> None:
     """Raise where a gate is used inside an effect's body, whose check it would undo.
 
