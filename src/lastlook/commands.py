@@ -6,20 +6,17 @@ Commands are not frozen, since a frozen one costs as much to make as the unchang
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from typing import Any, TypeVar
+    from typing import Any
 
     from lastlook.contract import Pin
     from lastlook.expressions import Judgement
     from lastlook.plan import Plan
     from lastlook.ports import Append, Attempt, Journal
     from lastlook.records import Address, IntentRecord
-
-    T = TypeVar("T")
-    Protocol = Generator["Command", Any, T]
 
 __all__ = [
     "Apply",
@@ -32,9 +29,16 @@ __all__ = [
     "Now",
     "Observe",
     "Pause",
+    "Protocol",
     "Read",
+    "T",
     "Transit",
 ]
+
+T = TypeVar("T")
+
+Protocol: TypeAlias = "Generator[Command, Any, T]"
+"""A piece of the protocol: it yields commands, is sent what became of each, and returns a T."""
 
 
 @dataclass(slots=True, eq=False)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lastlook.premises import BindingPolicy, Premise
     from lastlook.records import Address, Path, PremiseRecord, Token
 
-__all__ = ["Check", "Contract", "Pin", "Program", "RefreshRule", "Surroundings"]
+__all__ = ["Check", "Contract", "Pin", "Program", "RefreshRule", "Surroundings", "condition_text"]
 
 Pin = tuple[str, str, str, str]
 """A validator's name, version, parameter digest and source digest."""

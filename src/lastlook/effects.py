@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastlook.contract import Contract
     from lastlook.verdicts import Intent
 
-__all__ = ["AsyncEffect", "Declared", "Effect", "Options", "make_effect"]
+__all__ = ["AsyncEffect", "Declared", "Effect", "Options", "P", "R", "Releasing", "make_effect"]
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lastlook.protocol import Scene
     from lastlook.verdicts import Verdict
 
-__all__ = ["assert_outcome", "reconcile", "withdraw"]
+__all__ = ["assert_outcome", "not_open", "reconcile", "withdraw"]
 
 
 def withdraw(scene: Scene, intent_id: str) -> Protocol[None]:

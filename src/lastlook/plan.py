@@ -91,7 +91,10 @@ class Evaluation:
                 value = unverifiable.reason
             # Only True itself holds: not 1, not a text, not an object with an opinion.
             if value is True:
-                results[index] = True
+                results[index] = value
+            elif value is False:
+                results[index] = value
+                self.worst = check.severity if check.severity > self.worst else self.worst
             else:
                 self.fail(index, value)
             if env.touched is not None:
@@ -100,8 +103,8 @@ class Evaluation:
         self.waiting = waiting
 
     def fail(self, index: int, value: object) -> None:
-        """Note that a premise does not hold: False, or the reason why it is unverifiable."""
-        self.results[index] = value if value is False or isinstance(value, str) else "it is not a truth value"
+        """Note that a premise is unverifiable, and why."""
+        self.results[index] = value if isinstance(value, str) else "it is not a truth value"
         severity = self.program.checks[index].severity
         if self.worst is KEEP or severity > self.worst:
             self.worst = severity
@@ -191,9 +194,7 @@ class Plan:
 
     __slots__ = (
         "_actor",
-        "_always",
         "_captured",
-        "_generation",
         "_hints",
         "_regular",
         "addresses",
@@ -202,6 +203,7 @@ class Plan:
         "bound",
         "capture",
         "contract",
+        "generation",
         "identities",
         "intent",
         "keep",
@@ -215,6 +217,7 @@ class Plan:
         "salt",
         "seen",
         "slot_index",
+        "standing",
         "target",
     )
 
@@ -239,8 +242,8 @@ class Plan:
         self.target: Any = None
         self.body: Any = None
         self.one_engine = False
-        self._generation = -1
-        self._always = 0
+        self.generation = -1
+        self.standing = 0
         self._hints: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[int, _Watch], ...]] = {}
         self._actor = ABSENT if record.actor is None else record.actor
         self._captured = dict(record.captured)
@@ -336,7 +339,7 @@ class Plan:
     @property
     def always(self) -> int:
         """The premises that run at every gate, by bit; worked out anew when the registry of validators changed."""
-        if self._generation != REGISTRY.generation:
+        if self.generation != REGISTRY.generation:
             mask = 0
             for number, check in enumerate(self.program.checks):
                 premise = self.record.premises[number] if number < len(self.record.premises) else None
@@ -344,13 +347,14 @@ class Plan:
                 proven = premise is not None and premise.proven and not check.volatile
                 if not proven or any(REGISTRY.pinned(pin[0], pin[1], pin[3]) is None for pin in check.pins):
                     mask |= 1 << number
-            self._always = mask
-            self._generation = REGISTRY.generation
-        return self._always
+            self.standing = mask
+            self.generation = REGISTRY.generation
+        return self.standing
 
     def look(self, cells: tuple[Seen, ...]) -> Look:
         """Diff one look against what was recorded (lines 4-5); the affected premises are yet to run."""
-        if cells == self.seen and not self.always:
+        standing = self.always if self.generation != REGISTRY.generation else self.standing
+        if not standing and cells == self.seen:
             return self.keep
         look = Look(self, cells)
         look.compare()
@@ -530,21 +534,21 @@ class Look(Evaluation):
     def start(self, now: dt.datetime | None) -> bool:
         """Run the affected premises on this look's observations; whether some must wait for more."""
         plan, program = self.plan, self.program
-        mask = plan.always
+        mask = plan.always if plan.generation != REGISTRY.generation else plan.standing
         for _, watch in self.differing:
             mask |= watch.mask
         if self.everything:
             mask = (1 << len(program.checks)) - 1
-        if mask:
-            env = plan.env(self.cells)
-            if now is not None:
-                env.now = now
-            if program.joins or (self.doubts is not None and self.doubts.unusable):
-                self._place_cells(env)
-            self.prepare(env, program.affected.get(mask) or plan.affected(mask))
-            self.run()
-        else:
+        if not mask:
             self.prepare(NO_ENV, ())
+            return False
+        env = plan.env(self.cells)
+        if now is not None:
+            env.now = now
+        if program.joins or (self.doubts is not None and self.doubts.unusable):
+            self._place_cells(env)
+        self.prepare(env, program.affected.get(mask) or plan.affected(mask))
+        self.run()
         return self.waiting != ()
 
     def _place_cells(self, env: Env) -> None:

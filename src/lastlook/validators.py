@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REGISTRY", "Registered", "Registry", "Validator", "judge", "judge_async", "validator"]
 
-TIMEOUT = dt.timedelta(seconds=5)
+_TIMEOUT = dt.timedelta(seconds=5)
 
 
 class Validator(Protocol):
@@ -120,7 +120,7 @@ def validator(
     version: str,
     judges: Sequence[str] = (),
     reads_clock: bool = False,
-    timeout: dt.timedelta = TIMEOUT,
+    timeout: dt.timedelta = _TIMEOUT,
     revision: str | None = None,
 ) -> Callable[[Callable[..., Any]], Validator]:
     """Register a function as a validator, usable in premises: `block_unless(within(arg.amount, policy.limit))`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["Intent", "Preview", "RecordedView", "Verdict", "View", "stop_for"]
+__all__ = ["NOTHING_SEEN", "Intent", "Preview", "R", "RecordedView", "Verdict", "View", "stop_for"]
 
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 

@@ -1,1 +1,3 @@
 """Stores: where proposals and their journals live."""
+
+__all__: list[str] = []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["RECORD_BYTES", "SCHEMA", "intent_body", "intent_from_body"]
+__all__ = ["PAGE", "RECORD_BYTES", "SCHEMA", "intent_body", "intent_from_body"]
 
 SCHEMA = 1
 """The schema number that this version writes, and the newest that it reads."""

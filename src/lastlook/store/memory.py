@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryStore", "chain_digest"]
 
-GENESIS = ""
+_GENESIS = ""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-OPEN = State.OPEN
-IN_ATTEMPT = State.ATTEMPT
-COMMITTED = State.COMMITTED
+_OPEN = State.OPEN
+_IN_ATTEMPT = State.ATTEMPT
+_COMMITTED = State.COMMITTED
 _Entry = tuple[str, dt.datetime, "Callable[[], Mapping[str, Value]]"]
 
 
@@ -49,7 +49,7 @@ class _Chain:
 
     def __init__(self, record: IntentRecord, at: dt.datetime) -> None:
         self.record = record
-        self.row = IntentRow(OPEN, 0, 0, None, None)
+        self.row = IntentRow(_OPEN, 0, 0, None, None)
         self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
         self.encoded: list[JournalEntry] = []
         self.stored: Stored | None = Stored(record, self.row, None)
@@ -66,7 +66,7 @@ class _Chain:
         for seq in range(len(self.encoded), len(self.entries)):
             kind, at, body = self.entries[seq]
             encoded, at_us = canonical.encode(freeze(body()), limit=RECORD_BYTES), microseconds(at)
-            previous = self.encoded[-1].digest if self.encoded else GENESIS
+            previous = self.encoded[-1].digest if self.encoded else _GENESIS
             digest = chain_digest(previous, intent_id, seq, kind, at_us, encoded)
             self.encoded.append(JournalEntry(intent_id, seq, kind, at_us, encoded, digest))
         return self.encoded
@@ -126,11 +126,11 @@ class MemoryStore:
             chain.entries.append((append.kind, at, append.record))
             chain.row = IntentRow(append.state, row.seq + 1, append.attempt, append.owner, append.deadline_us)
             chain.stored = None
-            if append.state is IN_ATTEMPT:
+            if append.state is _IN_ATTEMPT:
                 self._lanes[lane] = append.intent_id
             elif holder == append.intent_id:
                 del self._lanes[lane]
-            return DONE
+            return _DONE
 
     def pending(self) -> Iterable[str]:
         """The ids of intents that are OPEN or in ATTEMPT, oldest first."""
@@ -150,7 +150,7 @@ class MemoryStore:
         """
         with self._lock:
             chain = self._chain(intent_id)
-            journal, previous = chain.journal(), GENESIS
+            journal, previous = chain.journal(), _GENESIS
             for seq, entry in enumerate(journal):
                 expected = chain_digest(previous, intent_id, seq, entry.kind, entry.at_us, entry.body)
                 if (entry.intent_id, entry.seq, entry.digest) != (intent_id, seq, expected):
@@ -203,12 +203,12 @@ def _constant(body: Value) -> Callable[[], Mapping[str, Value]]:
     return lambda: body  # type: ignore[return-value]  # every body is a map
 
 
-DONE = Appended(ok=True)
+_DONE = Appended(ok=True)
 
 
 def _takes_lane(row: IntentRow, append: Append) -> bool:
     """Whether the transition acts on the target: opens an attempt, or commits without having opened one."""
-    return append.state is IN_ATTEMPT or (append.state is COMMITTED and row.state is OPEN)
+    return append.state is _IN_ATTEMPT or (append.state is _COMMITTED and row.state is _OPEN)
 
 
 def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:
