@@ -216,7 +216,9 @@ class Plan:
         "record",
         "salt",
         "seen",
+        "simple",
         "slot_index",
+        "spare",
         "standing",
         "target",
     )
@@ -250,6 +252,7 @@ class Plan:
         places: dict[str, _Place] = {}
         self.slot_index = self._place_slots(places)
         self._regular = self.slot_index == tuple(range(len(self.slot_index)))
+        self.spare: list[Env] = []
         self._watch_reads(places)
         self.places = tuple(places.values())
         surroundings = cast("Surroundings", contract.surroundings)
@@ -258,6 +261,11 @@ class Plan:
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
             found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
         self.addresses = tuple(found.address for found in self.places)
+        self.simple = (
+            self._regular
+            and len(self.addresses) == len(self.slot_index)
+            and not (program.joins or record.one_shot or any(check.pins for check in program.checks))
+        )
         self.identities = tuple(address.identity for address in self.addresses)
         self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
@@ -542,14 +550,31 @@ class Look(Evaluation):
         if not mask:
             self.prepare(NO_ENV, ())
             return False
-        env = plan.env(self.cells)
-        if now is not None:
-            env.now = now
-        if program.joins or (self.doubts is not None and self.doubts.unusable):
-            self._place_cells(env)
-        self.prepare(env, program.affected.get(mask) or plan.affected(mask))
+        numbers = program.affected.get(mask) or plan.affected(mask)
+        if plan.simple and now is None and self.doubts is None:
+            # Nothing can be lacking, so the environment is free again as soon as the premises have run.
+            spare = plan.spare
+            env = spare.pop() if spare else plan.env(self.cells)
+            env.slots = [*self.cells]
+            self.prepare(env, numbers)
+            self.run()
+            if self.waiting == ():
+                self.env = NO_ENV
+                spare.append(env)
+                return False
+            return True
+        env = self.make_env()
+        env.now = now
+        self.prepare(env, numbers)
         self.run()
         return self.waiting != ()
+
+    def make_env(self) -> Env:
+        """An environment of this look's cells."""
+        env = self.plan.env(self.cells)
+        if self.program.joins or (self.doubts is not None and self.doubts.unusable):
+            self._place_cells(env)
+        return env
 
     def _place_cells(self, env: Env) -> None:
         """For keys that come from evidence, and to say why a cell cannot be used."""
@@ -711,6 +736,8 @@ class Look(Evaluation):
 
     def _findings(self, *, reveal: bool) -> tuple[Finding, ...]:
         plan = self.plan
+        if self.env is NO_ENV:
+            self.env = self.make_env()
         found = list(findings_of(self, plan.contract.is_public, reveal=reveal))
         for number in self.unbindable:
             check = plan.program.checks[number]
