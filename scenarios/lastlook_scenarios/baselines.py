@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["BASELINES", "Baseline", "Cell", "FullScan", "Judgement", "NoCheck", "Records", "Trace", "VersionAbort"]
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "Cell",
+    "FullScan",
+    "Judgement",
+    "NoCheck",
+    "Outcome",
+    "Records",
+    "Trace",
+    "Value",
+    "VersionAbort",
+    "Versioned",
+]
 
 Value = bool | int | str
 Cell = tuple[str, str, str]

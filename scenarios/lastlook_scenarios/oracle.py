@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["Outcome", "State", "judge"]
+__all__ = ["Outcome", "State", "Value", "judge"]
 
 Value = bool | int | str
 State = Mapping[str, Mapping[str, Mapping[str, Value]]]

@@ -15,7 +15,7 @@ from lastlook_scenarios.workloads import cells, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["READS", "measure"]
+__all__ = ["CALLS", "READS", "measure"]
 
 READS: Final = (13, 61, 253, 1021, 4093)
 _NAMED_READS: Final = 8

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from lastlook_scenarios.baselines import Baseline
     from lastlook_scenarios.workloads import Case, Outcome, Workload
 
-__all__ = ["METHODS", "Closures", "Disagreement", "Tally", "closures", "oracle_disagreements", "run", "table2"]
+__all__ = [
+    "METHODS",
+    "Answer",
+    "Closures",
+    "Disagreement",
+    "Method",
+    "Tally",
+    "closures",
+    "oracle_disagreements",
+    "run",
+    "table2",
+]
 
 METHODS: Final = ("NoCheck", "VersionAbort", "FullScan", "ATR")
 _SAFE: Final = ("KEEP", "REFRESH")
