@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from lastlook.expressions import Judgement
 
-__all__ = ["REGISTRY", "Registered", "Registry", "Validator", "judge", "judge_async", "validator"]
+__all__ = ["REGISTRY", "TIMEOUT", "Registered", "Registry", "Validator", "judge", "judge_async", "validator"]
 
-_TIMEOUT = dt.timedelta(seconds=5)
+TIMEOUT = dt.timedelta(seconds=5)
+"""How long a validator may take that does not say."""
 
 
 class Validator(Protocol):
@@ -120,7 +121,7 @@ def validator(
     version: str,
     judges: Sequence[str] = (),
     reads_clock: bool = False,
-    timeout: dt.timedelta = _TIMEOUT,
+    timeout: dt.timedelta = TIMEOUT,
     revision: str | None = None,
 ) -> Callable[[Callable[..., Any]], Validator]:
     """Register a function as a validator, usable in premises: `block_unless(within(arg.amount, policy.limit))`.
