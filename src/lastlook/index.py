@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from lastlook.records import Address, Capture, collection_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lastlook.records import IntentRecord
 
 __all__ = ["Change", "Closure", "Index"]
@@ -110,13 +112,14 @@ class Index:
                 if not posting:
                     del self._postings[identity]
 
-    def posted(self, change: Change) -> list[str]:
+    def posted(self, change: Change) -> Collection[str]:
         """The pending intents with a recorded read of the changed resource, whatever field it is of."""
-        found: list[str] = []
-        for identity in change.reached:
-            posting = self._postings.get(identity)
-            if posting is not None:
-                found.extend(posting)
+        row, *rest = change.reached
+        found: Collection[str] = tuple(self._postings.get(row, NOTHING))
+        for identity in rest:
+            others = self._postings.get(identity)
+            if others:
+                found = dict.fromkeys((*found, *others))
         return found
 
     def reached(self, change: Change) -> list[str]:

@@ -203,6 +203,7 @@ class Plan:
         "bound",
         "capture",
         "contract",
+        "everything",
         "generation",
         "identities",
         "intent",
@@ -238,6 +239,7 @@ class Plan:
         self.contract = contract
         self.salt = salt
         self.capture = capture
+        self.everything = (1 << len(program.checks)) - 1
         self.intent: Intent[Any] = Intent(record.intent_id, record.effect)
         self.observe = Observe(self)
         self.reader: Any = None
@@ -246,7 +248,7 @@ class Plan:
         self.one_engine = False
         self.generation = -1
         self.standing = 0
-        self._hints: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[int, _Watch], ...]] = {}
+        self._hints: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[tuple[int, _Watch], ...], int]] = {}
         self._actor = ABSENT if record.actor is None else record.actor
         self._captured = dict(record.captured)
         places: dict[str, _Place] = {}
@@ -393,7 +395,7 @@ class Plan:
         look.decide()
         return look
 
-    def hinted(self, cells: tuple[Seen, ...], reached: Sequence[str], fields: tuple[str, ...]) -> Look:
+    def hinted(self, cells: tuple[Seen, ...], reached: tuple[str, ...], fields: tuple[str, ...]) -> Look:
         """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing.
 
         Args:
@@ -402,22 +404,31 @@ class Plan:
             fields: the fields that it names; none for the whole resource.
         """
         look = Look(self, cells)
-        key = (reached, fields)
-        known = self._hints.get(key)
+        known = self._hints.get((reached, fields))
         if known is None:
-            known = self._hints[key] = tuple([
-                (index, watch)
-                for index, identity in enumerate(self.identities)
-                if identity in reached
-                for watch in self.places[index].recorded
-                if not fields or not watch.path or watch.path[0] in fields
-            ])
-        look.differing = known
-        look.everything = self.capture is not PREDICATE
-        for index, cell in enumerate(cells):
-            if type(cell) is not Observation:
-                look.doubt().unreadable.append(index)
+            known = self._hints[reached, fields] = self._find_hinted(reached, fields)
+        look.differing, look.mask = known
+        if cells != self.seen:
+            for index, cell in enumerate(cells):
+                if type(cell) is not Observation:
+                    look.doubt().unreadable.append(index)
         return look
+
+    def _find_hinted(
+        self, reached: tuple[str, ...], fields: tuple[str, ...]
+    ) -> tuple[tuple[tuple[int, _Watch], ...], int]:
+        """What a hint about these resources and fields touches: the recorded parts, and the premises by bit."""
+        differing = tuple([
+            (index, watch)
+            for index, identity in enumerate(self.identities)
+            if identity in reached
+            for watch in self.places[index].recorded
+            if not fields or not watch.path or watch.path[0] in fields
+        ])
+        mask = 0
+        for _, watch in differing:
+            mask |= watch.mask
+        return differing, mask if self.capture is PREDICATE else self.everything
 
     def affected(self, mask: int) -> tuple[int, ...]:
         """The numbers of the premises in a mask; worked out once for each."""
@@ -462,14 +473,14 @@ class Look(Evaluation):
         unbindable: the checks whose evidence carries a token that can't be bound to.
     """
 
-    __slots__ = ("cells", "differing", "doubts", "everything", "outcome", "plan", "unbindable")
+    __slots__ = ("cells", "differing", "doubts", "mask", "outcome", "plan", "unbindable")
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
         self.program = plan.program
         self.cells = cells
         self.differing: Sequence[tuple[int, _Watch]] = ()
-        self.everything = False
+        self.mask = 0
         self.doubts: _Doubts | None = None
 
     def compare(self) -> None:
@@ -510,8 +521,10 @@ class Look(Evaluation):
                     differing.append((index, watch))
                     if order == 0:
                         self.doubt().unfaithful.append(index)
-        if plan.capture is not PREDICATE:
-            self.everything = bool(differing or plan.capture is not FIELD)
+        mask = 0
+        for _, watch in differing:
+            mask |= watch.mask
+        self.mask = mask if plan.capture is PREDICATE or not (differing or plan.capture is not FIELD) else plan.everything
 
     def doubt(self) -> _Doubts:
         """Where to note what is wrong with a cell."""
@@ -542,11 +555,7 @@ class Look(Evaluation):
     def start(self, now: dt.datetime | None) -> bool:
         """Run the affected premises on this look's observations; whether some must wait for more."""
         plan, program = self.plan, self.program
-        mask = plan.always if plan.generation != REGISTRY.generation else plan.standing
-        for _, watch in self.differing:
-            mask |= watch.mask
-        if self.everything:
-            mask = (1 << len(program.checks)) - 1
+        mask = self.mask | (plan.standing if plan.generation == REGISTRY.generation else plan.always)
         if not mask:
             self.prepare(NO_ENV, ())
             return False
@@ -554,8 +563,11 @@ class Look(Evaluation):
         if plan.simple and now is None and self.doubts is None:
             # Nothing can be lacking, so the environment is free again as soon as the premises have run.
             spare = plan.spare
-            env = spare.pop() if spare else plan.env(self.cells)
-            env.slots = [*self.cells]
+            try:
+                env = spare.pop()
+                env.slots = [*self.cells]
+            except IndexError:
+                env = plan.env(self.cells)
             self.prepare(env, numbers)
             self.run()
             if self.waiting == ():

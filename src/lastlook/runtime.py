@@ -337,11 +337,11 @@ class Runtime:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
         if self.tap.active or self.store.created != self._caught_up:
             return None
-        previews: dict[str, Preview] = {}
+        previews: list[Preview] = []
         plans, by_predicate = self.plans, self._capture is PREDICATE
         for intent_id in self.index.posted(change) if by_predicate else self.index.reached(change):
             plan = plans.get(intent_id)
-            if plan is None or intent_id in previews:
+            if plan is None:
                 continue
             if plan.record.expires_us is not None:
                 return None
@@ -349,8 +349,8 @@ class Runtime:
             if look is None:
                 return None
             if look.differing or not by_predicate:
-                previews[intent_id] = Preview(look.outcome, plan.record.effect, plan.intent, look)
-        return list(previews.values())
+                previews.append(Preview(look.outcome, plan.record.effect, plan.intent, look))
+        return previews
 
     # Commands.
 
