@@ -1071,6 +1071,8 @@ def test_expiry_between_look_and_attempt(separate: bool) -> None:
     with failpoint(shop.gate, Transit if separate else Apply, before=late):
         verdict = shop.gate(intent)
     assert (verdict.committed, verdict.state, shop.ran) == (False, State.EXPIRED, [])
+    kinds = [entry.kind for entry in shop.store.journal(intent.id)]
+    assert kinds == (["PROPOSED", "EXPIRED"] if separate else ["PROPOSED", "VERDICT", "EXPIRED"])
 
 
 def test_actor_is_a_trusted_root() -> None:

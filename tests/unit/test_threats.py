@@ -68,6 +68,7 @@ from lastlook import (
 from lastlook.canonical import ABSENT, MAX_BYTES, decode, encode
 from lastlook.commands import Apply, Close, Load, Now, Observe, Transit
 from lastlook.errors import CanonicalError, DeclarationError, LastlookError, UnknownIntent
+from lastlook.events import LookTaken
 from lastlook.expressions import from_json, to_json
 from lastlook.index import Index
 from lastlook.records import IntentRecord, Observation, Token
@@ -430,8 +431,9 @@ def test_journal_cannot_fork(separate: bool) -> None:
         if next(raced, False):
             assert other.gate(intent).outcome is Outcome.BLOCK
 
-    with failpoint(shop.gate, Transit, before=race):
+    with failpoint(shop.gate, Transit, before=race), events(shop.gate) as found:
         assert shop.gate(intent).outcome is Outcome.BLOCK
+    assert len([event for event in found if isinstance(event, LookTaken)]) == 2
     entries = shop.store.journal(intent.id)
     assert [(entry.seq, entry.kind) for entry in entries] == [(0, "PROPOSED"), (1, "VERDICT"), (2, "VERDICT")]
     assert len({entry.digest for entry in entries}) == 3

@@ -814,6 +814,49 @@ def test_trap_27_crash_before_the_effect() -> None:
     assert shop.ran == [80]
 
 
+def test_trap_27_a_zombie_is_fenced() -> None:
+    """An attempt that was closed, and wakes up afterwards, is refused at the target however often it tries."""
+    shop = Shop(separate=True)
+    intent = shop.refund.propose("o-1", amount=80)
+    asleep: list[Attempt] = []
+
+    def fall_asleep(at: Apply) -> None:
+        asleep.append(at.attempt)
+        raise Crash
+
+    with failpoint(shop.gate, Apply, before=fall_asleep), pytest.raises(Crash):
+        shop.gate(intent)
+    shop.clock.advance(dt.timedelta(seconds=31))
+    shop.world.change("policies", "refund", limit=50)
+    other = shop.again()
+    assert other.gate(intent).outcome is Outcome.BLOCK, "closed at the target first"
+    shop.world.change("policies", "refund", limit=100)
+    for _ in range(2):
+        assert shop.world.apply(asleep[0], None).status is Applied.REJECTED
+    assert shop.ran == []
+    with failpoint(other.gate, Apply, before=lambda at: asleep.append(at.attempt)):
+        assert other.gate(intent).committed
+    assert [attempt.number for attempt in asleep] == [1, 2]
+    assert shop.world.apply(asleep[0], None).status is Applied.COMMITTED, "of the other attempt, and not again"
+    assert shop.ran == [80]
+
+
+def test_trap_27_an_older_store_adopts_the_floor() -> None:
+    """A store that has forgotten attempts counts on from the target's floor, and is not fenced first."""
+    shop = Shop(separate=True)
+    intent = shop.refund.propose("o-1", amount=80)
+    older = shop.store.reopened()
+    for _ in range(3):
+        with failpoint(shop.gate, Apply, before=crash), pytest.raises(Crash):
+            shop.gate(intent)
+    shop.gate.reconcile()
+    restored = shop.again(older)
+    made: list[int] = []
+    with failpoint(restored.gate, Apply, before=lambda at: made.append(at.attempt.number)):
+        assert restored.gate(intent).committed
+    assert made == [4]
+
+
 @SEPARATE
 def test_trap_28_gate_of_a_committed_intent(separate: bool) -> None:
     """A committed intent answers with its record, however the world stands now: no look, no premise, no apply."""
@@ -846,6 +889,29 @@ def test_trap_29_two_gates_one_intent(separate: bool) -> None:
 
 
 @SEPARATE
+def test_trap_29_a_block_and_an_attempt_exclude_each_other(separate: bool) -> None:
+    """Once a gate has journaled BLOCK, another that looked before it does not go on: it looks again."""
+    shelf = Shelf(weather={"uk": {"rain": True}})
+    shop = Shop(
+        separate=separate,
+        world=Memory(orders=shop_rows()["orders"]),
+        others=(shelf,),
+        premises=[block_unless(resource("weather", "uk").rain, accept=UNBOUND("the forecast has no version"))],
+    )
+    other, intent = shop.again(), shop.refund.propose("o-1", amount=80)
+
+    def block() -> None:
+        shelf.put("weather", "uk", {"rain": False})
+        assert other.gate(intent).outcome is Outcome.BLOCK
+
+    raced = iter([block])
+    with failpoint(shop.gate, Transit if separate else Apply, before=lambda _: next(raced, lambda: None)()):
+        verdict = shop.gate(intent)
+    assert (verdict.outcome, verdict.committed) == (Outcome.BLOCK, False)
+    assert [kind for kind, _ in journal(shop, intent.id)] == ["PROPOSED", "VERDICT", "VERDICT"]
+
+
+@SEPARATE
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_trap_30_approval_ends_after_the_look(separate: bool, end: str) -> None:
     """An approval that is revoked or runs out between the look and the effect stops it: bound and timed there."""
@@ -867,6 +933,26 @@ def test_trap_30_approval_ends_after_the_look(separate: bool, end: str) -> None:
         verdict = shop.gate(intent)
     assert [event.applied for event in found if isinstance(event, ApplyAnswered)] == [Applied.REJECTED]
     assert (verdict.outcome, verdict.committed, shop.ran) == (Outcome.BLOCK, False, [])
+
+
+@SEPARATE
+def test_trap_30_the_body_takes_too_long(separate: bool) -> None:
+    """A permission that ends while the body is at work has ended: checked again after it, and nothing is written."""
+    clock = FakeClock()
+    shop = Shop(separate=separate, clock=clock, premises=[block_unless(before(order.until))])
+    shop.world.change("orders", "o-1", until=clock.now() + dt.timedelta(minutes=5))
+
+    @shop.gate.effect(target=order, premises=[block_unless(before(order.until))])
+    def slow(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, refunded=True)
+        clock.advance(dt.timedelta(minutes=5))
+
+    intent = slow.propose("o-1")
+    verdict = shop.gate(intent)
+    assert (verdict.outcome, verdict.committed) == (Outcome.BLOCK, False)
+    row = shop.world.row("orders", "o-1")
+    assert row is not None
+    assert row["refunded"] is False
 
 
 def test_trap_31_validator_upgraded() -> None:
@@ -1075,6 +1161,24 @@ def test_trap_38_a_row_held_by_another_session(separate: bool) -> None:
     assert dt.timedelta(seconds=4) < shop.clock.now() - start <= dt.timedelta(seconds=6)
     with pytest.raises(EffectContended, match="locked by another session"):
         verdict.result()
+    assert shop.gate(intent).committed
+
+
+@SEPARATE
+def test_trap_38_a_held_row_that_is_only_written(separate: bool) -> None:
+    """A row that the body writes and no premise names is waited for as well."""
+    shop = Shop(separate=separate)
+
+    @shop.gate.effect(target=order, premises=[block_unless(~order.refunded)])
+    def both(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, refunded=True)
+        permit.change("weather", "uk", rain=False)
+
+    intent = both.propose("o-1")
+    with shop.world.lock("weather", "uk"):
+        verdict = shop.gate(intent)
+    assert (verdict.applied, verdict.state) == (Applied.BUSY, State.OPEN)
+    assert shop.world.row("weather", "uk") == {"rain": True}
     assert shop.gate(intent).committed
 
 
