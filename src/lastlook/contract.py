@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from lastlook import canonical
@@ -25,6 +24,7 @@ from lastlook.expressions import (
     to_json,
     valid_until,
 )
+from lastlook.frozen import Frozen
 from lastlook.records import Grade
 from lastlook.validators import REGISTRY
 
@@ -44,8 +44,7 @@ Pin = tuple[str, str, str, str]
 """A validator's name, version, parameter digest and source digest."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Check:
+class Check(Frozen, eq=False):
     """A premise, compiled: what the gate runs.
 
     Attributes:
@@ -80,16 +79,14 @@ class Check:
     grade: Grade
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshRule:
+class RefreshRule(Frozen):
     """A place that is presentation only: a change there, and no premise failing, is REFRESH."""
 
     slot: int
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Frozen):
     """Premises and refresh rules over one table of resource slots.
 
     Attributes:
@@ -108,11 +105,10 @@ class Program:
     decisive: frozenset[int]
     joins: bool
     volatile: bool
-    affected: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    affected: dict[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Frozen):
     """What a contract is checked against: systems by kind, the target if it is one of them, the store, the policy."""
 
     systems: Mapping[str, System]
@@ -273,6 +269,7 @@ class Contract:
             decisive=frozenset(slot for check in checks for slot, _ in check.evidence),
             joins=any(slots.derived) or any(check.traced for check in checks),
             volatile=any(check.volatile for check in checks),
+            affected={},
         )
 
     def _check(self, premise: Premise, surroundings: Surroundings, slots: SlotTable, *, awaited: bool) -> Check:
@@ -310,7 +307,7 @@ class Contract:
         def unverifiable(_: Env) -> Never:
             raise Unverifiable(f"its recorded condition cannot be read: {unread}")
 
-        return replace(check, label=premise.label, condition=premise.condition, holds=unverifiable, volatile=True)
+        return check.but(label=premise.label, condition=premise.condition, holds=unverifiable, volatile=True)
 
     def _recompiled(self, check: Check, surroundings: Surroundings, slots: SlotTable) -> Check:
         return self._compile(

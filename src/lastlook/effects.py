@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import encode, freeze
 from lastlook.errors import DeclarationError
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -25,8 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Frozen):
     """What a call of an effect carries beside its arguments.
 
     Attributes:
@@ -42,8 +41,7 @@ class Options:
     supersedes: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Frozen):
     """An effect as a gate knows it: its name, its contract and its body."""
 
     name: str
@@ -199,4 +197,4 @@ def _checked(
         changes["actor"] = frozen
     if supersedes is not None:
         changes["supersedes"] = supersedes.id
-    return replace(options, **changes)
+    return options.but(**changes)

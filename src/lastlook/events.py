@@ -5,8 +5,9 @@ Events tell; they never decide. A gate hands each one to its listeners as it hap
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from lastlook.errors import Applied, Outcome
@@ -28,8 +29,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalRefused:
+class ProposalRefused(Frozen):
     """A premise was untrue when the effect was proposed; nothing was stored."""
 
     effect: str
@@ -37,8 +37,7 @@ class ProposalRefused:
     premises: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IntentProposed:
+class IntentProposed(Frozen):
     """An intent was stored; `unproven` are the premises not known to have held."""
 
     intent_id: str
@@ -46,24 +45,21 @@ class IntentProposed:
     unproven: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LookTaken:
+class LookTaken(Frozen):
     """All required evidence of an intent was read anew."""
 
     intent_id: str
     places: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadChanged:
+class ReadChanged(Frozen):
     """A recorded piece of evidence differs from what was recorded."""
 
     intent_id: str
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class PremiseChecked:
+class PremiseChecked(Frozen):
     """A premise ran; `holds` is None if it could not be verified."""
 
     intent_id: str
@@ -71,8 +67,7 @@ class PremiseChecked:
     holds: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeDecided:
+class OutcomeDecided(Frozen):
     """The dominating outcome of one validation."""
 
     intent_id: str
@@ -80,8 +75,7 @@ class OutcomeDecided:
     trigger: Literal["PRE_EFFECT", "PREVIEW", "EVENT", "PROPOSE"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClosureComputed:
+class ClosureComputed(Frozen):
     """A change hint was followed through the index: the nodes visited, and the pending intents reached."""
 
     change: str
@@ -89,16 +83,14 @@ class ClosureComputed:
     intents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptOpened:
+class AttemptOpened(Frozen):
     """An attempt is about to be made; in the same-engine form it opens and ends in one transaction."""
 
     intent_id: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyAnswered:
+class ApplyAnswered(Frozen):
     """The target answered an attempt."""
 
     intent_id: str
@@ -106,8 +98,7 @@ class ApplyAnswered:
     applied: Applied
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptClosed:
+class AttemptClosed(Frozen):
     """The target was asked to close an attempt."""
 
     intent_id: str
@@ -115,8 +106,7 @@ class AttemptClosed:
     applied: Applied
 
 
-@dataclass(frozen=True, slots=True)
-class StateChanged:
+class StateChanged(Frozen):
     """The store accepted a transition."""
 
     intent_id: str

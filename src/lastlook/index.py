@@ -97,7 +97,7 @@ class Index:
         """Take an intent out; what leads only to it is cleared away later, many intents at a time."""
         if self._entries.pop(record.intent_id, None) is not None:
             self._dead.append(record)
-            if len(self._dead) > max(CLEAR_AT, len(self._entries)):
+            if len(self._dead) > CLEAR_AT and len(self._dead) > len(self._entries):
                 dead, self._dead = self._dead, []
                 for each in dead:
                     if each.intent_id not in self._entries:

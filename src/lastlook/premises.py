@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from lastlook.errors import DeclarationError, Outcome
 from lastlook.expressions import Expr, condition_of, render
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from lastlook.errors import Severity
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["STRICT", "UNBOUND", "Accept", "BindingPolicy", "Premise", "block_unless", "replan_unless"]
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(Frozen):
     """A developer's written acceptance of less than a premise's grade; explanations repeat the reason."""
 
     reason: str
@@ -35,8 +34,7 @@ def UNBOUND(reason: str, /) -> Accept:  # noqa: N802 - reads as the grade that i
     return Accept(reason)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Premise:
+class Premise(Frozen, eq=False):
     """A condition that must still hold when the effect is released; made by `block_unless` and `replan_unless`."""
 
     condition: Expr[bool]
@@ -50,8 +48,7 @@ class Premise:
         return render(self.condition)
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPolicy:
+class BindingPolicy(Frozen):
     """Marks evidence as critical beyond what the premises say; it can only ask for more.
 
     Attributes:

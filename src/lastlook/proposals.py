@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +14,7 @@ from lastlook.commands import Create, Load, Now, Read
 from lastlook.errors import Applied, DeclarationError, KeyReused, Outcome
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable
+from lastlook.frozen import Frozen
 from lastlook.lifecycle import not_open, withdraw
 from lastlook.plan import Evaluation, findings_of
 from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release
@@ -60,8 +60,7 @@ class Mode(enum.Enum):
     """`effect(...)`: nothing is validated now, everything at the gate that follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Frozen):
     """An intent that is to be proposed.
 
     Attributes:
@@ -83,8 +82,7 @@ class Draft:
     decisions: tuple[Decision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposed(Frozen):
     """A stored intent, and the observations that its proof was made on; none for one that was there before."""
 
     record: IntentRecord

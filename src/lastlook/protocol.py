@@ -120,8 +120,7 @@ UNKNOWN = Applied.UNKNOWN
 OPEN = State.OPEN
 IN_ATTEMPT = State.ATTEMPT
 DONE = State.COMMITTED
-DEFINITE = frozenset({COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED})
-ANSWERS = DEFINITE | {BUSY, UNKNOWN}
+ANSWERS = frozenset({BUSY, COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED, UNKNOWN})
 
 
 # The last look and the effect, one step.
@@ -398,16 +397,15 @@ def _apply(
         said = yield Apply(look.plan, attempt, journal)
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
         said = error
-    if type(said) is not ApplyResult or said.status not in DEFINITE:
-        said = yield from _patiently(scene, look, attempt, journal, said)
-    if scene.emit is not None:
-        scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, said.status))
-    if said.status is COMMITTED:
-        if journal is None or said.repeated:
-            return (yield from _record_commit(scene, stored, look, attempt, said))
+    if type(said) is ApplyResult and said.status is COMMITTED and journal is not None and not said.repeated:
         if scene.emit is not None:
+            scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, COMMITTED))
             scene.emit(StateChanged(attempt.intent_id, "COMMITTED", DONE))
         return Verdict(look.outcome, COMMITTED, look.plan.record.effect, look.plan.intent, look, DONE, said.value)
+    said = yield from _patiently(scene, look, attempt, journal, said)
+    emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
+    if said.status is COMMITTED:
+        return (yield from _record_commit(scene, stored, look, attempt, said))
     if said.status is UNKNOWN:
         return (yield from _resolve_unknown(scene, stored, look, attempt, said))
     if said.lost:

@@ -452,8 +452,9 @@ def drive(runtime: Runtime, protocol: Protocol[Any]) -> Any:
                 command = send(reply)
     except StopIteration as stop:
         return stop.value
-    finally:
+    except BaseException:
         protocol.close()
+        raise
 
 
 async def drive_async(

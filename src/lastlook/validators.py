@@ -13,12 +13,12 @@ import hashlib
 import inspect
 import textwrap
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lastlook.canonical import freeze
 from lastlook.errors import DeclarationError
 from lastlook.expressions import Expr, call_node, literal
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +39,7 @@ class Validator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Frozen):
     """A registered validator.
 
     Attributes:

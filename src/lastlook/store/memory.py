@@ -43,22 +43,27 @@ def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int,
 
 
 class _Chain:
-    """One intent: its record, its row, and its journal of which the first `len(encoded)` entries are bytes already."""
+    """One intent: its record, what moves of it, and its journal of which the first `len(encoded)` entries are bytes already."""
 
-    __slots__ = ("encoded", "entries", "record", "row", "stored")
+    __slots__ = ("attempt", "deadline_us", "encoded", "entries", "owner", "record", "seq", "state", "stored")
 
     def __init__(self, record: IntentRecord, at: dt.datetime) -> None:
         self.record = record
-        self.row = IntentRow(_OPEN, 0, 0, None, None)
+        self.state = _OPEN
+        self.seq = 0
+        self.attempt = 0
+        self.owner: str | None = None
+        self.deadline_us: int | None = None
         self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
         self.encoded: list[JournalEntry] = []
-        self.stored: Stored | None = Stored(record, self.row, None)
+        self.stored: Stored | None = Stored(record, IntentRow(_OPEN, 0, 0, None, None), None)
 
     def load(self) -> Stored:
         """The record and the row as they stand."""
         if self.stored is None:
             last = self.entries[-1][2] if len(self.entries) > 1 else None
-            self.stored = Stored(self.record, self.row, last)
+            row = IntentRow(self.state, self.seq, self.attempt, self.owner, self.deadline_us)
+            self.stored = Stored(self.record, row, last)
         return self.stored
 
     def journal(self) -> list[JournalEntry]:
@@ -110,21 +115,26 @@ class MemoryStore:
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
             chain = self._chains.get(append.intent_id)
-            if chain is None or chain.row.seq != append.seq:
+            if chain is None or chain.seq != append.seq:
                 return Appended(ok=False)
-            row, lane = chain.row, chain.record.lane
+            record = chain.record
+            lane = record.lane
             holder = self._lanes.get(lane) if self._lanes else None
-            if holder is not None and holder != append.intent_id and _takes_lane(row, append):
+            if holder is not None and holder != append.intent_id and _takes_lane(chain, append):
                 return Appended(ok=False, holder=holder)
-            expires_us = chain.record.expires_us
-            if expires_us is not None and _takes_lane(row, append) and microseconds(at) >= expires_us:
+            expires_us = record.expires_us
+            if expires_us is not None and _takes_lane(chain, append) and microseconds(at) >= expires_us:
                 return Appended(ok=False)  # whoever loads it again finds it expired
             if append.checks:
                 stale = _stale(self.evidence, append.checks)
                 if stale:
                     return Appended(ok=False, stale=stale)
             chain.entries.append((append.kind, at, append.record))
-            chain.row = IntentRow(append.state, row.seq + 1, append.attempt, append.owner, append.deadline_us)
+            chain.state = append.state
+            chain.seq += 1
+            chain.attempt = append.attempt
+            chain.owner = append.owner
+            chain.deadline_us = append.deadline_us
             chain.stored = None
             if append.state is _IN_ATTEMPT:
                 self._lanes[lane] = append.intent_id
@@ -135,7 +145,7 @@ class MemoryStore:
     def pending(self) -> Iterable[str]:
         """The ids of intents that are OPEN or in ATTEMPT, oldest first."""
         with self._lock:
-            return [name for name, chain in self._chains.items() if not chain.row.state.terminal]
+            return [name for name, chain in self._chains.items() if not chain.state.terminal]
 
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
         """An intent's records, encoded and chained, oldest first."""
@@ -159,9 +169,9 @@ class MemoryStore:
                         "do not release it, restore the store"
                     )
                 previous = entry.digest
-            if len(journal) != chain.row.seq + 1:
+            if len(journal) != chain.seq + 1:
                 raise IntegrityError(
-                    f"intent {intent_id} has {len(journal)} records where {chain.row.seq + 1} were written: "
+                    f"intent {intent_id} has {len(journal)} records where {chain.seq + 1} were written: "
                     "its tail was cut"
                 )
 
@@ -193,7 +203,8 @@ def _reopened(chain: _Chain) -> _Chain:
     bodies = [canonical.decode(entry.body, limit=RECORD_BYTES) for entry in journal]
     times = [EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
     fresh = _Chain(intent_from_body(bodies[0]), times[0])  # type: ignore[arg-type]  # a PROPOSED body is a map
-    fresh.row, fresh.stored = chain.row, None
+    fresh.state, fresh.seq, fresh.attempt = chain.state, chain.seq, chain.attempt
+    fresh.owner, fresh.deadline_us, fresh.stored = chain.owner, chain.deadline_us, None
     fresh.entries = [(e.kind, at, _constant(body)) for e, at, body in zip(journal, times, bodies, strict=True)]
     fresh.encoded = list(journal)
     return fresh
@@ -206,9 +217,9 @@ def _constant(body: Value) -> Callable[[], Mapping[str, Value]]:
 _DONE = Appended(ok=True)
 
 
-def _takes_lane(row: IntentRow, append: Append) -> bool:
+def _takes_lane(chain: _Chain, append: Append) -> bool:
     """Whether the transition acts on the target: opens an attempt, or commits without having opened one."""
-    return append.state is _IN_ATTEMPT or (append.state is _COMMITTED and row.state is _OPEN)
+    return append.state is _IN_ATTEMPT or (append.state is _COMMITTED and chain.state is _OPEN)
 
 
 def _stale(evidence: System | None, checks: tuple[Bound, ...]) -> str:

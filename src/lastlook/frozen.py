@@ -1,0 +1,70 @@
+"""Frozen classes: what `@dataclass(frozen=True)` makes, without what each of those costs when it is imported.
+
+A dataclass writes, compiles and runs the source of its methods. Here all classes share one of each, which goes by the
+names of the fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Frozen"]
+
+
+@dataclass_transform(frozen_default=True)
+class Frozen:
+    """Base of classes whose annotated names are their fields, given by position or by name, and then never changed.
+
+    A field may have a default, which all instances share. Fields are not inherited. Instances are equal if they are of
+    one class and equal by field; with `eq=False`, only to themselves.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    _by_field: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, eq: bool = True) -> None:
+        """Take the fields from the annotations."""
+        cls.__match_args__ = tuple(cls.__annotations__)  # type: ignore[misc]  # mypy thinks a dataclass made it
+        cls._by_field = eq
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        names, put = self.__match_args__, object.__setattr__
+        if len(args) > len(names):
+            raise TypeError(f"{type(self).__name__}() takes {len(names)} arguments, not {len(args)}")
+        for name, value in zip(names, args, strict=False):
+            put(self, name, value)
+        for name in names[len(args) :]:
+            if name in kwargs:
+                put(self, name, kwargs.pop(name))
+            elif not hasattr(self, name):
+                raise TypeError(f"{type(self).__name__}() needs an argument {name!r}")
+        for name in kwargs:
+            raise TypeError(f"{type(self).__name__}() takes no argument {name!r}, or takes it once")
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | changes)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not self._by_field:
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values()) if self._by_field else object.__hash__(self)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({fields})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be set: make another by but({name}=...)")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
