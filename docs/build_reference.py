@@ -231,7 +231,7 @@ def class_entry(node: ast.ClassDef, tree: ast.Module) -> Iterator[str]:
     hidden = [other for other in tree.body if isinstance(other, ast.ClassDef) and other.name in private]
     members = [member for owner in (node, *hidden) for member in functions(owner)]
     made = next((member for member in members if member.name == "__init__"), None)
-    bases = ", ".join(text for text in map(ast.unparse, node.bases) if text[0] != "_")
+    bases = ", ".join(text for text in map(ast.unparse, node.bases) if text[0] != "_" and text != "Frozen")
     heading = f"class {node.name}({bases})" if bases else f"class {node.name}"
     yield from shown(signature(made, node.name, method=True) if made else heading)
     yield from markdown(ast.get_docstring(node) or "")
@@ -256,8 +256,9 @@ def functions(node: ast.ClassDef) -> Iterator[Function]:
 
 
 def fields_of(node: ast.ClassDef) -> Iterator[str]:
-    """An enum's values and a dataclass's fields, each with the text that follows it."""
+    """An enum's values and a data class's fields, each with the text that follows it."""
     plain = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+    plain = plain or "Frozen" in map(ast.unparse, node.bases)
     for member, after in with_next(node.body):
         match member:
             case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper():

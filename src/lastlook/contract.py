@@ -335,7 +335,10 @@ class Contract:
     ) -> Check:
         analysis = analyse(condition)
         named = {*analysis.fields, *((kind, "") for kind in analysis.kinds)}
+        # Whoever ranges over all rows of a kind reads every field of them.
+        marked = {mark.partition(".")[0] for mark in surroundings.policy.critical}
         critical = any(surroundings.is_critical(kind, field) for kind, field in named)
+        critical = critical or not marked.isdisjoint(analysis.collections)
         effective = Outcome.BLOCK if critical else severity
         present = {ref_kind(ref) for ref, path in analysis.static if not path} - analysis.collections
         grades = [

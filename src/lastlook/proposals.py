@@ -105,7 +105,9 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
             return _existing(stored, digest)
     program = draft.contract.program
     env = Env(program.slots, draft.arguments, ABSENT if draft.actor is None else draft.actor, capturing=True)
-    run = [] if draft.mode is Mode.ONE_SHOT else [n for n, check in enumerate(program.checks) if not check.awaited]
+    # An awaited premise is not judged now, but what it names is evidence, and what it finds unchanged is captured.
+    run = [n for n, check in enumerate(program.checks) if not (check.awaited and check.pins)]
+    run = [] if draft.mode is Mode.ONE_SHOT else run
     evaluation = Evaluation(program, env, run)
     yield from _look(draft, evaluation)
     if draft.mode is Mode.PROVE:
@@ -246,14 +248,20 @@ class _ProposalView:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return findings_of(self._evaluation, self._contract.is_public, reveal=False)
+        return self._findings(reveal=False)
 
     def reveal(self) -> tuple[Finding, ...]:
-        return findings_of(self._evaluation, self._contract.is_public, reveal=True)
+        return self._findings(reveal=True)
+
+    def _findings(self, *, reveal: bool) -> tuple[Finding, ...]:
+        awaited = {check.label for check in self._evaluation.program.checks if check.awaited}
+        found = findings_of(self._evaluation, self._contract.is_public, reveal=reveal)
+        return tuple(finding for finding in found if finding.premise not in awaited)
 
     @property
     def checked(self) -> tuple[str, ...]:
-        return tuple(self._evaluation.program.checks[number].label for number in self._evaluation.results)
+        checks = self._evaluation.program.checks
+        return tuple(checks[number].label for number in self._evaluation.results if not checks[number].awaited)
 
     @property
     def bindings(self) -> Mapping[str, Grade]:
@@ -262,13 +270,13 @@ class _ProposalView:
 
 def _refuse_untrue(scene: Scene, draft: Draft, evaluation: Evaluation) -> None:
     # INVARIANT: an intent of `effect.propose` has only premises that were proved on its own observations.
-    outcome = evaluation.worst
-    if outcome is Outcome.KEEP:
+    checks = evaluation.program.checks
+    untrue = [n for n, result in evaluation.results.items() if result is not True and not checks[n].awaited]
+    if not untrue:
         return
-    untrue = tuple(
-        evaluation.program.checks[number].label for number, result in evaluation.results.items() if result is not True
-    )
-    emit(scene, ProposalRefused, draft.contract.name, outcome, untrue)
+    outcome = max(checks[number].severity for number in untrue)
+    labels = tuple(checks[number].label for number in untrue)
+    emit(scene, ProposalRefused, draft.contract.name, outcome, labels)
     raise _stop(draft, outcome, _ProposalView(draft, evaluation), "already so when proposed: nothing was stored")
 
 
@@ -299,7 +307,7 @@ def _record(
             because=check.because,
             accepts=check.accepts,
             awaited=check.awaited,
-            proven=evaluation.results.get(number) is True,
+            proven=evaluation.results.get(number) is True and not check.awaited,
             evidence=tuple(
                 dict.fromkeys(
                     reads.index(address, path, observation)
@@ -351,7 +359,7 @@ def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]
     named = [
         (address, path)
         for slot, path in evaluation.program.checks[number].evidence
-        if (address := evaluation.env.addresses[slot]) is not None
+        if not evaluation.program.slots.derived[slot] and (address := evaluation.env.addresses[slot]) is not None
     ]
     return list(dict.fromkeys((*named, *evaluation.touched.get(number, ()))))
 
