@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lastlook.canonical import Value
-    from lastlook.ports import Attempt, Journal, Store
+    from lastlook.ports import Attempt, Clock, Journal, Store
     from lastlook.records import Address, EffectRow, Observation, Token
 
 __all__ = ["FunctionPermit", "FunctionTarget"]
@@ -42,8 +42,9 @@ class FunctionTarget:
     kinds: frozenset[str] = frozenset()
     capabilities = _CAPABILITIES
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
+        self._clock = clock
 
     def can_check(self, _: str, /) -> bool:
         """Nothing."""
@@ -75,6 +76,8 @@ class FunctionTarget:
 
     def apply(self, attempt: Attempt, _: Journal | None, /) -> ApplyResult:
         """Call the function."""
+        if self._is_late(attempt):
+            return _LATE
         try:
             value = attempt.body(FunctionPermit(attempt.key, attempt.fresh))
         except Exception as error:  # noqa: BLE001 - nobody can say how far it came
@@ -83,15 +86,24 @@ class FunctionTarget:
 
     async def apply_async(self, attempt: Attempt, _: Journal | None, /) -> ApplyResult:
         """Call and await the function."""
+        if self._is_late(attempt):
+            return _LATE
         try:
             value = await attempt.body(FunctionPermit(attempt.key, attempt.fresh))
         except Exception as error:  # noqa: BLE001 - nobody can say how far it came
             return _failed(error)
         return _done(attempt, value)
 
+    def _is_late(self, attempt: Attempt) -> bool:
+        """Nobody else can check the deadline, so it is checked right before the call."""
+        return attempt.not_after is not None and self._clock.now() > attempt.not_after
+
     def close(self, intent_id: str, attempt: int, /) -> CloseResult:
         """Nobody can say."""
         return CloseResult(Applied.UNKNOWN, reason=f"nobody can say what became of attempt {attempt} of {intent_id}")
+
+
+_LATE = ApplyResult(Applied.REJECTED, reason="the permission ended before the function was called")
 
 
 def _failed(error: Exception) -> ApplyResult:

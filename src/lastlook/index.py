@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lastlook.records import Address, Capture, collection_of
+from lastlook.records import NAMES, Address, Capture, collection_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -158,7 +158,8 @@ class Index:
                     path = reads[number].path
                     if names is not None and path and path[0] not in names:
                         continue
-                    visited[("read", entry.record.transaction, identity, *map(str, path))] = None
+                    if path != NAMES:  # a node is one recorded field; this read only says which fields there are
+                        visited["read", entry.record.transaction, identity, *map(str, path)] = None
                     for decision in entry.successors(number):
                         visited[decision] = visited[entry.intent] = None
                         intents[intent_id] = None

@@ -11,7 +11,7 @@ from lastlook.commands import Observe
 from lastlook.errors import Outcome
 from lastlook.expressions import Env, Pending, Unverifiable, explain
 from lastlook.ports import Unreadable
-from lastlook.records import Address, Capture, Finding, Grade, Observation, at, collection_of, place
+from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, collection_of, place
 from lastlook.validators import REGISTRY
 from lastlook.verdicts import Intent, Preview
 
@@ -124,9 +124,8 @@ class Evaluation:
         self.waiting = ()
 
     def reached(self) -> list[Address]:
-        """The addresses that the premises which ran used, derived keys included."""
-        traced = [address for touched in self.touched.values() for address, _ in touched]
-        return [*traced, *(address for address in self.env.addresses if address is not None)]
+        """The addresses that traced premises really used; those of the others stand in the plan."""
+        return [address for touched in self.touched.values() for address, _ in touched]
 
     def valid_until(self) -> dt.datetime | None:
         """The earliest moment at which a premise with a deadline stops holding."""
@@ -151,7 +150,7 @@ class _Watch:
 
     def __init__(self, path: Path, digest: str | None = None, token: Token | None = None) -> None:
         self.path = path
-        self.field = path[0] if len(path) == 1 else None
+        self.field = path[0] if len(path) == 1 and path != NAMES else None
         self.token = token
         self.digests: tuple[str, ...] = () if digest is None else (digest,)
         self.mask = 0

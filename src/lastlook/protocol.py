@@ -94,7 +94,7 @@ class Scene:
         owner: names this gate in the attempts that it opens.
         plan: compiles a stored intent, or finds the compiled one; raises CanonicalError where the contract drifted.
         remember: takes a newly stored intent among the pending ones.
-        active: the intents with an attempt that this gate is making now.
+        active: the attempts, by intent and number, that this gate is making now.
         emit: told what happens, if anybody listens.
     """
 
@@ -103,7 +103,7 @@ class Scene:
     plan: Callable[[Stored], Plan]
     remember: Callable[[Any], None]
     limits: Limits = field(default_factory=Limits)
-    active: set[str] = field(default_factory=set[str])
+    active: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     emit: Callable[[Event], None] | None = None
 
 
@@ -271,7 +271,7 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
         A verdict of IN_PROGRESS or UNKNOWN, or AGAIN.
     """
     row, record = stored.row, stored.record
-    dead = row.owner == scene.owner and record.intent_id not in scene.active
+    dead = row.owner == scene.owner and (record.intent_id, row.attempt) not in scene.active
     now = yield Now()
     if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
         return last_verdict(stored, IN_PROGRESS, reason="another attempt on this intent is open")
@@ -343,14 +343,16 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
 
 def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
     """Where no transaction holds both store and target: ATTEMPT first, and the answer after it."""
-    opened = yield from _open(scene, stored, look, attempt)
-    if not isinstance(opened, Append):
-        return opened
-    scene.active.add(attempt.intent_id)
+    # Marked before it is recorded, so that no other thread of this gate can take it for a dead one.
+    mark = (attempt.intent_id, attempt.number)
+    scene.active.add(mark)
     try:
+        opened = yield from _open(scene, stored, look, attempt)
+        if not isinstance(opened, Append):
+            return opened
         return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
-        scene.active.discard(attempt.intent_id)
+        scene.active.discard(mark)
 
 
 def _not_after(look: Look) -> dt.datetime | None:

@@ -171,9 +171,15 @@ Path = tuple[str | int, ...]
 """Where inside an observation's value: a field, then items; () is the row itself, or the whole collection."""
 
 
+NAMES: Path = (-1,)
+"""Which fields a row has: no item of a map has a position, so this can stand for nothing else."""
+
+
 def at(value: Value, path: Path) -> Value:
     """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
     found: Any = value
+    if path == NAMES:
+        return tuple(sorted(found)) if type(found) is MappingProxyType else ABSENT
     for step in path:
         kind: type = type(found)  # pyright: ignore[reportUnknownVariableType]  # of whatever a field holds
         if isinstance(step, str):
@@ -210,6 +216,8 @@ def place(address: Address, path: Path) -> str:
     """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence."""
     if not path:
         return str(address)
+    if path == NAMES:
+        return f"{address} (which fields it has)"
     first, *items = path
     field = f".{first}" if isinstance(first, str) and first.isidentifier() else f"[{first!r}]"
     return f"{address}{field}" + "".join(f"[{item!r}]" for item in items)

@@ -208,7 +208,7 @@ class Runtime:
     def _find_target(self, declared: Declared) -> Target:
         kind = declared.contract.target_kind()
         if kind is None:
-            return FunctionTarget(str(declared.contract.target))
+            return FunctionTarget(str(declared.contract.target), self.clock)
         system = self.systems.get(kind)
         if system is None:
             declared.contract.refuse_kind(kind, Surroundings(self.systems, None, self.store, self._policy))

@@ -22,7 +22,7 @@ from lastlook.expressions import (
     to_json,
 )
 from lastlook.ports import Unreadable
-from lastlook.records import Decision, Observation, at
+from lastlook.records import NAMES, Decision, Observation, at
 from lastlook.records import Read as ReadRecord
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Ledger:
     def record(self, address: Address, path: Path, observation: Observation, value: Any) -> Evidence:
         """Record an observation: a row field by field, anything else as one."""
         row = observation.value
-        paths: list[Path] = [path] if path or not isinstance(row, Mapping) else [(name,) for name in row]
+        # Beside a row's fields, which of them there are: one that appears is a change as well.
+        paths: list[Path] = [path] if path or not isinstance(row, Mapping) else [NAMES, *((name,) for name in row)]
         first = len(self._reads)
         for each in paths:
             digest = canonical.fingerprint(at(row, each), salt=self._salt)
