@@ -110,15 +110,18 @@ class Shelf:
 
 
 class SlowShelf(Shelf):
-    """A shelf that an event loop waits for: it answers when `released` is set."""
+    """A shelf that an event loop waits for: it answers when `released` is set, or fails."""
 
     asked: asyncio.Event
     released: asyncio.Event
+    failure: Exception | None = None
 
     async def read_many(self, addresses: Sequence[Address], /) -> Any:  # type: ignore[override]  # the other colour
         """What stands there, later."""
         self.asked.set()
         await self.released.wait()
+        if self.failure is not None:
+            raise self.failure
         return super().read_many(addresses)
 
 

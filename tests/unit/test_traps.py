@@ -1500,6 +1500,34 @@ def test_trap_46_arguments_that_no_longer_fit(drift: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("then", "now", "value"),
+    [(str, int, "80"), (int, bool, 1), (str, Decimal, "80"), (int, str, 80), (str, dt.date, "2026-01-01")],
+    ids=["text to number", "number to bool", "text to decimal", "number to text", "text to day"],
+)
+def test_trap_46_stored_arguments_are_not_coerced(then: type, now: type, value: object) -> None:
+    """A stored argument is taken for what it is: under a signature of another type it is none."""
+    store, world, ran = MemoryStore(), Memory(**shop_rows()), list[object]()
+
+    def declare(hint: type) -> tuple[Gate, Any]:
+        gate = Gate(world, store=store)
+
+        def refund(permit: MemoryPermit, order_id: str, x: Any) -> None:
+            ran.append(x)
+            permit.change("orders", order_id, refunded=True)
+
+        refund.__annotations__["x"] = hint
+        return gate, gate.effect(target=order, premises=[block_unless(~order.refunded)])(refund)
+
+    _, refund = declare(then)
+    intent = refund.propose("o-1", value)
+    today, _ = declare(now)
+    assert (today(intent).outcome, ran) == (Outcome.REPLAN, [])
+    again, _ = declare(then)
+    assert again(intent).committed
+    assert ran == [value]
+
+
+@pytest.mark.parametrize(
     ("value", "condition"),
     [
         ("3", order.x != 3),
@@ -1610,6 +1638,25 @@ def test_trap_50_over_before_the_gate() -> None:
     clock.advance(dt.timedelta(hours=1))
     verdict = shop.gate(intent)
     assert (verdict.outcome, verdict.changed) == (Outcome.BLOCK, ())
+
+
+@pytest.mark.parametrize("end", ["deadline", "expiry"])
+def test_trap_50_a_plain_function_is_not_sent_too_late(end: str) -> None:
+    """Where no target checks the time, nothing is sent once the permission has ended."""
+    clock = FakeClock()
+    until = clock.now() + dt.timedelta(minutes=5)
+    gate = Gate(Memory(orders={"o-1": {"until": until}}), clock=clock)
+    sent: list[str] = []
+    timely = before(order.until) if end == "deadline" else exists(order.until)
+
+    @gate.effect(target="courier", lane=(arg.order_id,), premises=[block_unless(timely, accept=UNBOUND("no check"))])
+    def send(permit: Any, order_id: str) -> None:
+        sent.append(order_id)
+
+    intent = send.options(expires=dt.timedelta(minutes=5) if end == "expiry" else None).propose("o-1")
+    with interpose(gate, lambda: clock.advance(dt.timedelta(minutes=5))):
+        verdict = gate(intent)
+    assert (verdict.outcome, verdict.committed, sent) == (Outcome.BLOCK, False, [])
 
 
 @SEPARATE
@@ -1742,6 +1789,27 @@ def test_reading_fails() -> None:
         shop.refund.propose("o-1", amount=80)
     shop.line.failure = None
     assert shop.gate(intent).committed
+
+
+def test_reading_fails_later() -> None:
+    """The same of a system that is awaited: what it raises makes its evidence unverifiable."""
+
+    async def main() -> None:
+        shelf = SlowShelf(weather={"uk": {"rain": True}})
+        shelf.asked, shelf.released = asyncio.Event(), asyncio.Event()
+        shelf.released.set()
+        rain = block_unless(resource("weather", "uk").rain, accept=UNBOUND("the forecast has no version"))
+        shop = AsyncShop(world=Memory(orders=shop_rows()["orders"]), others=(shelf,), premises=[rain])
+        intent = await shop.refund.propose("o-1", amount=80)
+        shelf.failure = ConnectionError("no route")
+        verdict = await shop.gate(intent)
+        assert (verdict.outcome, [finding.holds for finding in verdict.findings]) == (Outcome.BLOCK, [None])
+        with pytest.raises(EffectBlocked):
+            await shop.refund.propose("o-1", amount=80)
+        shelf.failure = None
+        assert (await shop.gate(intent)).committed
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), SystemExit(1), Crash()])
