@@ -6,8 +6,8 @@
 Every figure is a ratio (the yardstick's time over lastlook's), the minimum of several interleaved windows on each side;
 absolute times mean nothing on a shared machine. `pre_effect_*` time the public `gate.preview(intent)` with the plan in
 process and nothing recorded; `change_hint` times `gate.affected(change)`; `gate_full` times `gate(intent)` with its
-explanation recorded; `flatness_pct` is how much an unchanged preview costs more over 100,000 unrelated recorded reads than
-over 13, the median of five interleaved ratios.
+explanation recorded; `flatness_pct` is how much an unchanged preview costs more over 100,000 unrelated recorded reads
+than over 13, the median of five interleaved ratios.
 """
 
 from __future__ import annotations
@@ -183,10 +183,12 @@ def flatness() -> float:
     small, large = Ours(SMALL), Ours(LARGE)
     ratios: list[float] = []
     for _ in range(5):
-        best = interleaved({
-            "small": lambda: small.gate.preview(small.intent),
-            "large": lambda: large.gate.preview(large.intent),
-        })
+        best = interleaved(
+            {
+                "small": lambda: small.gate.preview(small.intent),
+                "large": lambda: large.gate.preview(large.intent),
+            }
+        )
         ratios.append(best["large"] / best["small"])
     return 100 * (statistics.median(ratios) - 1)
 

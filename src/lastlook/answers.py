@@ -11,12 +11,11 @@ from lastlook.records import State, microseconds
 from lastlook.verdicts import NOTHING_SEEN, Intent, RecordedView, Verdict
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Mapping
 
     from lastlook.canonical import Value
     from lastlook.plan import Look, Plan
-    import datetime as dt
-
     from lastlook.ports import Appended, Attempt, Store
     from lastlook.records import IntentRecord
 
@@ -112,7 +111,7 @@ def explained(look: Look, applied: Applied, *, attempt: Attempt | None = None, r
 
 
 def _recordable(value: Value) -> Value:
-    """A refreshed value as it is recorded: what has no exact value, such as a float that people are shown, by its digest."""
+    """A refreshed value as it is recorded: what has no exact form, such as a float shown to people, by its digest."""
     try:
         canonical.encode(value)
     except CanonicalError:

@@ -129,15 +129,15 @@ class AsyncEffect(Protocol[P, R]):
 class Releasing(Protocol):
     """What an effect needs of its gate."""
 
-    def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+    def _call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
         """Propose and release."""
         ...
 
-    def propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+    def _propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
         """Propose."""
         ...
 
-    def find(self, declared: Declared, intent_id: str, /) -> Any:
+    def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent."""
         ...
 
@@ -147,13 +147,13 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
     function = declared.function
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return gate.call(declared, options, args, kwargs)
+        return gate._call(declared, options, args, kwargs)  # noqa: SLF001 - a gate's side for its effects
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
-        return await gate.call(declared, options, args, kwargs)
+        return await gate._call(declared, options, args, kwargs)  # noqa: SLF001 - a gate's side for its effects
 
     def propose(*args: Any, **kwargs: Any) -> Any:
-        return gate.propose(declared, options, args, kwargs)
+        return gate._propose(declared, options, args, kwargs)  # noqa: SLF001 - a gate's side for its effects
 
     def with_options(
         *,
@@ -169,7 +169,7 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
     effect.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "permit"}
     effect.propose = propose
     effect.options = with_options
-    effect.intent = functools.partial(gate.find, declared)
+    effect.intent = functools.partial(gate._find, declared)  # noqa: SLF001 - a gate's side for its effects
     effect.contract = declared.contract
     effect.declared = (declared, options)
     return effect

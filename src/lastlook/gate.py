@@ -86,7 +86,7 @@ class _GateBase:
 
     @contextlib.contextmanager
     def override(self, /, *systems: System) -> Generator[None]:
-        """Put other systems in place of the connected ones, with a fresh memory store and nothing remembered; for tests.
+        """Put other systems in place of the connected ones, with a fresh memory store, nothing remembered; for tests.
 
         Raises:
             DeclarationError: a declared effect could never be released on these systems.
@@ -133,7 +133,7 @@ class _GateBase:
         lane: Sequence[Expr[Any]],
         no_preconditions: bool,
     ) -> Any:
-        chosen = name or getattr(function, "__name__", type(function).__name__)
+        chosen: str = name or getattr(function, "__name__", None) or type(function).__name__
         arguments = Arguments(function, chosen)
         if inspect.iscoroutinefunction(function) is not self._asynchronous:
             message = (
@@ -148,11 +148,15 @@ class _GateBase:
             )
             raise DeclarationError(message)
         if isinstance(target, str) and not lane:
-            message = f"{chosen}() acts on {target!r}, which has no key for attempts to exclude each other on: give lane=(arg....,)"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{chosen}() acts on {target!r}, which has no key for attempts to exclude each other on: "
+                "give lane=(arg....,)"
+            )
         if no_preconditions and not self._policy.allows_no_preconditions:
-            message = f"{chosen}() is declared with no_preconditions=True, which this gate's policy does not allow: declare premises"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{chosen}() is declared with no_preconditions=True, which this gate's policy does not allow: "
+                "declare premises"
+            )
         contract = Contract(
             name=chosen,
             arguments=arguments,
@@ -236,7 +240,7 @@ class _GateBase:
         return verdict
 
     def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
-        """Follow a hint through the index, and say of each pending intent it reaches what its gate would say (EVENT)."""
+        """Follow a hint through the index, and say of each intent it reaches what its gate would say (EVENT)."""
         runtime.catch_up()
         if self._tap.listeners:
             closure = runtime.index.closure(change)
@@ -253,7 +257,7 @@ class _GateBase:
         return Ledger(transaction_id or random_intent_id(), runtime.store.salt)
 
     def _transaction(self, transaction_id: str | None, make: Callable[[Ledger], Any]) -> Any:
-        """A new transaction; or the one of that id, which lives as long as the gate if it was named, else as its holder."""
+        """A new transaction, or the one of that id: a named one lives as long as the gate, another as its holder."""
         if transaction_id is not None:
             found = self._named.get(transaction_id) or self._anonymous.get(transaction_id)
             if found is not None:
@@ -279,7 +283,7 @@ def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[An
     return Intent(stored.record.intent_id, stored.record.effect)
 
 
-def _id(intent: Intent[Any]) -> str:
+def _id(intent: Any) -> str:
     if not isinstance(intent, Intent):
         message = f"a gate takes an intent, not {type(intent).__name__}: propose one, or find it by gate.intent(id)"
         raise TypeError(message)
@@ -421,20 +425,20 @@ class Gate(_GateBase):
 
     # What effects call.
 
-    def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+    def _call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
         """Propose and release; for decorated functions."""
         runtime = self._runtime()
         draft = self._draft(runtime, declared, options, Mode.ONE_SHOT, args, kwargs)
         return self._answered(runtime, drive(runtime, one_shot(runtime.scene, draft))).result()
 
-    def propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+    def _propose(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
         """Propose; for decorated functions."""
         runtime = self._runtime()
         draft = self._draft(runtime, declared, options, Mode.PROVE, args, kwargs)
         record = drive(runtime, propose(runtime.scene, draft)).record
-        return Intent(record.intent_id, record.effect)
+        return cast("Any", Intent(record.intent_id, record.effect))
 
-    def find(self, declared: Declared, intent_id: str, /) -> Any:
+    def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent; for decorated functions."""
         return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
 
@@ -592,23 +596,25 @@ class AsyncGate(_GateBase):
 
     # What effects call.
 
-    async def call(self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+    async def _call(
+        self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /
+    ) -> Any:
         """Propose and release; for decorated functions."""
         runtime = self._runtime()
         draft = self._draft(runtime, declared, options, Mode.ONE_SHOT, args, kwargs)
         verdict = await drive_async(runtime, one_shot(runtime.scene, draft), self._shielded)
         return self._answered(runtime, verdict).result()
 
-    async def propose(
+    async def _propose(
         self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /
     ) -> Any:
         """Propose; for decorated functions."""
         runtime = self._runtime()
         draft = self._draft(runtime, declared, options, Mode.PROVE, args, kwargs)
         record = (await drive_async(runtime, propose(runtime.scene, draft))).record
-        return Intent(record.intent_id, record.effect)
+        return cast("Any", Intent(record.intent_id, record.effect))
 
-    async def find(self, declared: Declared, intent_id: str, /) -> Any:
+    async def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent; for decorated functions."""
         return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
 

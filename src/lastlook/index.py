@@ -1,21 +1,22 @@
-"""The hash reverse index over recorded dependencies: which pending intents can a change reach? (ATR, Proposition 2)"""
+"""The hash reverse index over recorded dependencies: which pending intents a change reaches (ATR, Proposition 2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lastlook.records import NAMES, Address, Capture, collection_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from lastlook.canonical import Value
     from lastlook.records import IntentRecord
 
 __all__ = ["Change", "Closure", "Index"]
 
 Node = tuple[str, ...]
-"""A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, number) or ("intent", id)."""
+"""A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, n) or ("intent", id)."""
 
 NOTHING: dict[str, list[int]] = {}
 CLEAR_AT = 1024
@@ -34,8 +35,8 @@ class Change:
     __slots__ = ("address", "fields", "reached")
 
     def __init__(self, kind: str, key: object, /, *fields: str) -> None:
-        parts = key if isinstance(key, tuple) else (key,)
-        self.address = Address(kind, parts)  # type: ignore[arg-type]  # the address refuses what is no key
+        parts = cast("tuple[Value, ...]", key if isinstance(key, tuple) else (key,))
+        self.address = Address(kind, parts)
         self.fields = fields
         self.reached = tuple({self.address.identity: None, collection_of(kind).identity: None})
 
@@ -77,8 +78,8 @@ class _Entry:
 class Index:
     """Postings by resource: which pending intents recorded a read of it, and which of their reads those are.
 
-    The edges read -> decision -> intent behind a posting are the intent's own. Predicate capture has one only from a read
-    that a premise, a refresh rule or a conservative dependency names; field and object capture from every read.
+    The edges read -> decision -> intent behind a posting are the intent's own. Predicate capture has one only from a
+    read that a premise, a refresh rule or a conservative dependency names; field and object capture from every read.
     """
 
     def __init__(self, capture: Capture) -> None:

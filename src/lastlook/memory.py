@@ -1,7 +1,7 @@
 """`Memory`: the system of record in the core, for tests, for the evaluation and for learning the library.
 
-It is authoritative about its own rows: frozen cells, one version per row that no write can forget, an atomic conditional
-apply, and a close. Nothing in it outlives the process.
+It is authoritative about its own rows: frozen cells, one version per row that no write can forget, an atomic
+conditional apply, and a close. Nothing in it outlives the process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks
 
 
 class MemoryPermit:
-    """What an effect's body may do on a `Memory`, while the body runs; its writes land with the check, or not at all."""
+    """What an effect's body may do on a `Memory` while it runs; its writes land with the check, or not at all."""
 
     __slots__ = ("_attempt", "_memory", "_open", "_silent", "_writes")
 
@@ -322,7 +322,7 @@ class Memory:
             self._in_body = True
             try:
                 value = attempt.body(permit)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
                 return ApplyResult(FAILED, error=error, reason="the body raised")
             finally:
                 self._in_body = False
@@ -338,7 +338,7 @@ class Memory:
         permit = MemoryPermit(self, attempt)
         try:
             value = await attempt.body(permit)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
             return ApplyResult(FAILED, error=error, reason="the body raised")
         finally:
             permit._open = False  # noqa: SLF001 - the permit is this module's own

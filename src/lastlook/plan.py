@@ -1,4 +1,4 @@
-"""An intent compiled once: what to look at, what each change touches, and the validation of one look (ATR, Algorithm 1)."""
+"""An intent compiled once: what to look at, what each change touches, and one look's validation (ATR, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lastlook.commands import Observe
 from lastlook.errors import Outcome
 from lastlook.expressions import Env, Pending, Unverifiable, explain
 from lastlook.ports import Unreadable
-from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, collection_of, place
+from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, place
 from lastlook.validators import REGISTRY
 from lastlook.verdicts import Intent, Preview
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastlook.canonical import Value
     from lastlook.contract import Contract, Program, Surroundings
@@ -94,7 +94,7 @@ class Evaluation:
                 results[index] = value
             elif value is False:
                 results[index] = value
-                self.worst = check.severity if check.severity > self.worst else self.worst
+                self.worst = max(self.worst, check.severity)
             else:
                 self.fail(index, value)
             if env.touched is not None:
@@ -142,7 +142,7 @@ class _Watch:
     """What a change at one place touches: premises by bit, conservative edges, and whether it refreshes.
 
     Attributes:
-        digests: what was recorded there; more than one if the agent read it again and found it changed, none if nothing.
+        digests: what was recorded there: none, or more than one if the agent read it again and found it changed.
         token: that of the last of these reads.
     """
 
@@ -175,8 +175,8 @@ class Plan:
     """One pending intent, compiled.
 
     The unchanged case is one fetch and one tuple comparison by identity. `places` says, for each address, which parts
-    were recorded and what each of them touches; `always` are the premises that run whatever happened: unproven, awaited,
-    volatile, or without their pinned validator.
+    were recorded and what each of them touches; `always` are the premises that run whatever happened: unproven,
+    awaited, volatile, or without their pinned validator.
 
     Args:
         record: the intent.
@@ -188,7 +188,7 @@ class Plan:
 
     Attributes:
         reader, target, body, one_engine: set by whoever connects the plan to systems: how its evidence is read, what
-            applies its effect, the function that does so under a permit, and whether that shares a transaction with the store.
+            applies its effect, the function that does so under a permit, and whether target and store are one engine.
     """
 
     __slots__ = (
@@ -270,7 +270,7 @@ class Plan:
         self.identities = tuple(address.identity for address in self.addresses)
         self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
-        at_hand = {} if record.differences else seen
+        at_hand: Mapping[str, Observation] = {} if record.differences else seen
         self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
         self._rest()
         _ = self.always
@@ -417,13 +417,15 @@ class Plan:
         self, reached: tuple[str, ...], fields: tuple[str, ...]
     ) -> tuple[tuple[tuple[int, _Watch], ...], int]:
         """What a hint about these resources and fields touches: the recorded parts, and the premises by bit."""
-        differing = tuple([
-            (index, watch)
-            for index, identity in enumerate(self.identities)
-            if identity in reached
-            for watch in self.places[index].recorded
-            if not fields or not watch.path or watch.path[0] in fields
-        ])
+        differing = tuple(
+            [
+                (index, watch)
+                for index, identity in enumerate(self.identities)
+                if identity in reached
+                for watch in self.places[index].recorded
+                if not fields or not watch.path or watch.path[0] in fields
+            ]
+        )
         mask = 0
         for _, watch in differing:
             mask |= watch.mask
@@ -443,7 +445,7 @@ class _Doubts:
 
     Attributes:
         unreadable: there is no observation.
-        contradicting: an ordered version went backwards, which it never does by itself: a restore, or a replica that lags.
+        contradicting: an ordered version went backwards, as none does by itself: a restore, or a replica that lags.
         unfaithful: the token is the recorded one, and the value is not.
         suspect: the token is of another kind than the recorded one, or that is not at hand.
     """
@@ -473,6 +475,9 @@ class Look(Evaluation):
     """
 
     __slots__ = ("cells", "differing", "doubts", "mask", "outcome", "plan", "unbindable")
+
+    outcome: Outcome
+    unbindable: tuple[int, ...]
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
@@ -504,26 +509,30 @@ class Look(Evaluation):
                 self._compare_recorded(index, now, differing)
                 continue
             order = now.token.against(then.token)
-            if order != 1 and order != 0:
-                if order < 0:
-                    self._contradict(index, differing)
-                    continue
+            if order < 0:
+                self._contradict(index, differing)
+                continue
+            if order > 1:
                 self.doubt().suspect.append(index)
-            was, value = then.value, now.value
+            was: Any = then.value
+            value: Any = now.value
             simple = type(was) is MappingProxyType is type(value)
             for watch in found.recorded:
                 if simple and watch.field is not None:
-                    a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)  # type: ignore[union-attr,arg-type]
+                    a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)
                 else:
                     a, b = at(was, watch.path), at(value, watch.path)
-                if a is not b and not (a == b if type(a) is type(b) and type(a) in PLAIN else canonical.same(a, b)):
+                if a is b or (type(a) is type(b) and type(a) in PLAIN and a == b):
+                    continue
+                if not canonical.same(a, b):
                     differing.append((index, watch))
                     if order == 0:
                         self.doubt().unfaithful.append(index)
         mask = 0
         for _, watch in differing:
             mask |= watch.mask
-        self.mask = mask if plan.capture is PREDICATE or not (differing or plan.capture is not FIELD) else plan.everything
+        coarse = plan.capture is not PREDICATE and (bool(differing) or plan.capture is not FIELD)
+        self.mask = plan.everything if coarse else mask
 
     def doubt(self) -> _Doubts:
         """Where to note what is wrong with a cell."""
@@ -564,7 +573,7 @@ class Look(Evaluation):
             spare = plan.spare
             try:
                 env = spare.pop()
-                env.slots = [*self.cells]
+                env.slots = cast("list[Observation | None]", [*self.cells])
             except IndexError:
                 env = plan.env(self.cells)
             self.prepare(env, numbers)
@@ -667,9 +676,9 @@ class Look(Evaluation):
         found: list[str] = []
         for address in self.reached():
             cell = self.env.observations.get(address.identity)
-            if cell is not None and surroundings.grade(address.kind) is not UNBOUND:
-                if not surroundings.can_bind(address.kind, cell.token):
-                    found.append(address.kind)
+            bindable = surroundings.grade(address.kind) is not UNBOUND
+            if cell is not None and bindable and not surroundings.can_bind(address.kind, cell.token):
+                found.append(address.kind)
         return found
 
     # What is released, and what is told.
@@ -683,7 +692,7 @@ class Look(Evaluation):
         return found if not self.results or not self.program.joins else self._joined(found, BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
-        """The decisive evidence that the store owns, and checks in the transaction that opens or commits the attempt."""
+        """The decisive evidence that the store owns, to be checked in the transaction that opens or commits."""
         found = tuple(
             (place_.address, cell)
             for place_, cell in zip(self.plan.places, self.cells, strict=True)

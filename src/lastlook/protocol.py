@@ -42,7 +42,7 @@ from lastlook.records import EPOCH, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
@@ -129,8 +129,8 @@ ANSWERS = frozenset({BUSY, COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED, UNK
 def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
     """Perform the effect of an intent if what justified it still holds: Algorithm 1, under the state machine.
 
-    Load; resolve an open attempt; look at the evidence and the target's row; validate; then refuse, or attempt. A refused
-    attempt is validated anew, a bounded number of times.
+    Load; resolve an open attempt; look at the evidence and the target's row; validate; then refuse, or attempt. A
+    refused attempt is validated anew, a bounded number of times.
     """
     rejected: Verdict[Any] | None = None
     rejections = 0
@@ -290,7 +290,13 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
 
 def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
     """The target has a commit that this store does not know of: the store was restored from an older state."""
-    body = {"schema": SCHEMA, "outcome": "KEEP", "applied": "COMMITTED", "result": row.result, "recovered": True}
+    body: dict[str, Value] = {
+        "schema": SCHEMA,
+        "outcome": "KEEP",
+        "applied": "COMMITTED",
+        "result": row.result,
+        "recovered": True,
+    }
     append = transition(stored, "COMMITTED", DONE, body, attempt=row.attempt or stored.row.attempt)
     if (yield Transit(append)).ok:
         emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", DONE)
@@ -303,9 +309,7 @@ def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
         return None
     record = stored.record
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    return Verdict(
-        Outcome.REPLAN, NOT_ATTEMPTED, record.effect, intent, view, state=OPEN, reason=why
-    )
+    return Verdict(Outcome.REPLAN, NOT_ATTEMPTED, record.effect, intent, view, state=OPEN, reason=why)
 
 
 # After the look.
@@ -347,7 +351,7 @@ def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -
     mark = (attempt.intent_id, attempt.number)
     scene.active.add(mark)
     try:
-        opened = yield from _open(scene, stored, look, attempt)
+        opened: Append | Verdict[Any] | None = yield from _open(scene, stored, look, attempt)
         if not isinstance(opened, Append):
             return opened
         return (yield from _apply(scene, after(stored, opened), look, attempt, None))
@@ -429,21 +433,19 @@ def _apply(
     return answer(stored, look, said.status, OPEN, reason=said.reason, error=said.error)
 
 
-def _patiently(
-    scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: Any
-) -> Protocol[ApplyResult]:
+def _patiently(scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: Any) -> Protocol[ApplyResult]:
     """Try a busy target again in place, with longer and longer pauses, for as long as the patience lasts (row 7)."""
     waited, pause = 0.0, scene.limits.pause
-    said = _understood(said)
-    while said.status is BUSY and waited < scene.limits.patience:
+    understood = _understood(said)
+    while understood.status is BUSY and waited < scene.limits.patience:
         yield Pause(pause)
         waited += pause
         pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
         try:
-            said = _understood((yield Apply(look.plan, attempt, journal)))
+            understood = _understood((yield Apply(look.plan, attempt, journal)))
         except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-            said = _understood(error)
-    return said
+            understood = _understood(error)
+    return understood
 
 
 def _understood(said: object) -> ApplyResult:
@@ -529,7 +531,9 @@ def tell(listen: Callable[[Event], None], look: Look, trigger: str) -> None:
     for index, watch in look.differing:
         listen(ReadChanged(intent_id, place(plan.addresses[index], watch.path)))
     for number, result in look.results.items():
-        listen(PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None))
+        listen(
+            PremiseChecked(intent_id, plan.program.checks[number].label, result if isinstance(result, bool) else None)
+        )
     listen(OutcomeDecided(intent_id, look.outcome, trigger))  # type: ignore[arg-type]  # callers pass the literals
 
 

@@ -7,7 +7,7 @@ import enum
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
@@ -179,7 +179,7 @@ def at(value: Value, path: Path) -> Value:
     """The part of an observation's value at a path; ABSENT where there is none (null is a value)."""
     found: Any = value
     if path == NAMES:
-        return tuple(sorted(found)) if type(found) is MappingProxyType else ABSENT
+        return tuple(sorted(cast("Mapping[str, Value]", found))) if type(found) is MappingProxyType else ABSENT
     for step in path:
         kind: type = type(found)  # pyright: ignore[reportUnknownVariableType]  # of whatever a field holds
         if isinstance(step, str):

@@ -1,4 +1,4 @@
-"""One connected gate at work: its systems, store, compiled plans and index, and the execution of the protocol's commands.
+"""One connected gate at work: its systems, store, plans and index, and the execution of the protocol's commands.
 
 The two drivers differ in one word: the asynchronous one awaits what a command's execution returns.
 """
@@ -69,8 +69,10 @@ def refuse_nesting() -> None:
     """
     name = _IN_BODY.get()
     if name is not None:
-        message = f"a gate was called inside the body of {name!r}, where the target is checked and locked: call it after the body returns"
-        raise EffectNotBound(message)
+        raise EffectNotBound(
+            f"a gate was called inside the body of {name!r}, where the target is checked and locked: "
+            "call it after the body returns"
+        )
 
 
 class Tap:
@@ -137,14 +139,17 @@ class Runtime:
         strict_fields: bool,
     ) -> None:
         if clock.now().utcoffset() is None:
-            raise DeclarationError("the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice")
+            raise DeclarationError(
+                "the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice"
+            )
         self.systems = _by_kind(systems)
         self.store = _store(store, systems)
         owned = self.store.evidence
         for kind in owned.kinds if owned is not None else ():
             if kind in self.systems:
                 raise DeclarationError(
-                    f"two systems answer for {kind!r}: {self.systems[kind].name} and the store; give each kind one owner"
+                    f"two systems answer for {kind!r}: {self.systems[kind].name} and the store; "
+                    "give each kind one owner"
                 )
         self.tap = tap
         self.clock = clock
@@ -213,8 +218,10 @@ class Runtime:
         if system is None:
             declared.contract.refuse_kind(kind, Surroundings(self.systems, None, self.store, self._policy))
         if not hasattr(system, "apply"):
-            message = f"{declared.name}() acts on {kind!r}, but {cast('System', system).name!r} applies no effects: name a target that does"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{declared.name}() acts on {kind!r}, but {cast('System', system).name!r} applies no effects: "
+                "name a target that does"
+            )
         return cast("Target", system)
 
     def _target_of(self, record: IntentRecord) -> Target:
@@ -411,8 +418,10 @@ class Runtime:
         answers: dict[str, bool | str] = {}
         for judgement in command.judgements:
             registered = _registered(command, judgement.name, judgement.version)
-            is_known = not isinstance(registered, str)
-            answers[judgement.key] = await judge_async(registered, judgement, now) if is_known else registered
+            if isinstance(registered, str):
+                answers[judgement.key] = registered
+            else:
+                answers[judgement.key] = await judge_async(registered, judgement, now)
         return answers
 
     # Reading.
@@ -576,7 +585,7 @@ def _guarded(system: System | None, addresses: list[Address], *, asynchronous: b
 
 
 def _frozen(cell: Any) -> Observation | Unreadable:
-    """What a system answered for one address, deep-frozen; a value that is frozen already is kept, with its identity."""
+    """What a system answered for one address, deep-frozen; what is frozen already is kept, with its identity."""
     if isinstance(cell, Unreadable):
         return cell
     if type(cell) is not Observation or type(cell.token) is not Token:
@@ -634,6 +643,8 @@ def _store(store: Store | None, systems: Sequence[System]) -> Store:
     for system in systems:
         capabilities = getattr(system, "capabilities", None)
         if capabilities is not None and capabilities.durable:
-            message = f"{system.name} is durable, but the intents would live in memory and be lost with the process: give store=engine"
-            raise DeclarationError(message)
+            raise DeclarationError(
+                f"{system.name} is durable, but the intents would live in memory and be lost with the process: "
+                "give store=engine"
+            )
     return MemoryStore()

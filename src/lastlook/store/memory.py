@@ -43,7 +43,7 @@ def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int,
 
 
 class _Chain:
-    """One intent: its record, what moves of it, and its journal of which the first `len(encoded)` entries are bytes already."""
+    """One intent: its record, what moves of it, and its journal, of which `len(encoded)` entries are bytes."""
 
     __slots__ = ("attempt", "deadline_us", "encoded", "entries", "owner", "record", "seq", "state", "stored")
 
