@@ -24,6 +24,8 @@ __all__ = [
     "Commit",
     "after",
     "answer",
+    "drifted",
+    "expired",
     "explained",
     "lane_held",
     "last_verdict",
@@ -36,8 +38,8 @@ SCHEMA = 1
 """The schema number in every record's body."""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-COMMITTED = Applied.COMMITTED
-DONE = State.COMMITTED
+_COMMITTED = Applied.COMMITTED
+_DONE = State.COMMITTED
 
 
 def transition(
@@ -63,7 +65,7 @@ class Commit(Append):
         self.intent_id = attempt.intent_id
         self.seq = stored.row.seq
         self.kind = "COMMITTED"
-        self.state = DONE
+        self.state = _DONE
         self.attempt = attempt.number
         self.owner = None
         self.deadline_us = None
@@ -80,7 +82,7 @@ class Commit(Append):
 
     def record(self) -> Mapping[str, Value]:
         """The explanation of the attempt, and the stored result."""
-        return explained(self._look, COMMITTED, attempt=self._attempt) | {"result": self._result}
+        return explained(self._look, _COMMITTED, attempt=self._attempt) | {"result": self._result}
 
 
 def after(stored: Stored, append: Append) -> Stored:
@@ -178,7 +180,7 @@ def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
     """A terminal intent answers with its record; no reads, no apply, no validators."""
     record, state = stored.record, stored.row.state
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    if state is not DONE:
+    if state is not _DONE:
         return Verdict(Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state)
     body = last_word(stored)
     try:
@@ -186,4 +188,4 @@ def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
     except (CanonicalError, LookupError):
         result = body.get("result")  # the effect is not declared here any more, or was changed: the stored value stands
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    return Verdict(outcome, COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
+    return Verdict(outcome, _COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncGate", "AsyncTransaction", "Gate", "Transaction"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-FAILED = Applied.FAILED
+_FAILED = Applied.FAILED
 
 
 class _GateBase:
@@ -235,7 +235,7 @@ class _GateBase:
         """Take an ended intent out of what is pending; a body's own error is raised on."""
         if verdict.intent is not None and verdict.state is not None and verdict.state.terminal:
             runtime.forget(verdict.intent.id)
-        if verdict.applied is FAILED and verdict.error is not None:
+        if verdict.applied is _FAILED and verdict.error is not None:
             raise verdict.error
         return verdict
 
@@ -315,7 +315,7 @@ class Gate(_GateBase):
         irreversible: bool = False,
         lane: Sequence[Expr[Any]] = (),
         no_preconditions: bool = False,
-    ) -> Callable[[Callable[Concatenate[Any, P], R]], Effect[P, R]]:
+    ) -> Callable[[Callable[Concatenate[Any, _P], _R]], Effect[_P, _R]]:
         """Declare a function as an effect: what it acts on, and what must still hold when it is released.
 
         Args:
@@ -332,7 +332,7 @@ class Gate(_GateBase):
             DeclarationError: any mistake that can be found before the first effect.
         """
 
-        def decorate(function: Callable[Concatenate[Any, P], R]) -> Effect[P, R]:
+        def decorate(function: Callable[Concatenate[Any, _P], _R]) -> Effect[_P, _R]:
             return cast(
                 "Effect[P, R]",
                 self._declare(
@@ -350,7 +350,7 @@ class Gate(_GateBase):
 
         return decorate
 
-    def __call__(self, intent: Intent[R], /) -> Verdict[R]:
+    def __call__(self, intent: Intent[_R], /) -> Verdict[_R]:
         """Performs the effect, if what justified it still holds: the last look and the effect in one step.
 
         Never raises for an outcome; the verdict tells. Only a body's own exception comes through, when it has failed
@@ -471,7 +471,7 @@ class Transaction:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
         self._ledger.decide(text, rests_on)
 
-    def propose(self, effect: Effect[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Intent[R]:
+    def propose(self, effect: Effect[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Intent[_R]:
         """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
         gate = self._gate
         runtime = gate._runtime()  # noqa: SLF001 - its own gate
@@ -512,10 +512,10 @@ class AsyncGate(_GateBase):
         irreversible: bool = False,
         lane: Sequence[Expr[Any]] = (),
         no_preconditions: bool = False,
-    ) -> Callable[[Callable[Concatenate[Any, P], Awaitable[R]]], AsyncEffect[P, R]]:
+    ) -> Callable[[Callable[Concatenate[Any, _P], Awaitable[_R]]], AsyncEffect[_P, _R]]:
         """Declare a coroutine function as an effect; as `Gate.effect`."""
 
-        def decorate(function: Callable[Concatenate[Any, P], Awaitable[R]]) -> AsyncEffect[P, R]:
+        def decorate(function: Callable[Concatenate[Any, _P], Awaitable[_R]]) -> AsyncEffect[_P, _R]:
             return cast(
                 "AsyncEffect[P, R]",
                 self._declare(
@@ -533,7 +533,7 @@ class AsyncGate(_GateBase):
 
         return decorate
 
-    async def __call__(self, intent: Intent[R], /) -> Verdict[R]:
+    async def __call__(self, intent: Intent[_R], /) -> Verdict[_R]:
         """Performs the effect, if what justified it still holds: the last look and the effect in one step."""
         intent_id, runtime = _id(intent), self._runtime()
         verdict = await drive_async(runtime, protocol.release(runtime.scene, intent_id), self._shielded)
@@ -649,7 +649,7 @@ class AsyncTransaction:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
         self._ledger.decide(text, rests_on)
 
-    async def propose(self, effect: AsyncEffect[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Intent[R]:
+    async def propose(self, effect: AsyncEffect[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Intent[_R]:
         """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
         gate = self._gate
         runtime = gate._runtime()  # noqa: SLF001 - its own gate

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Closure", "Index"]
 
-Node = tuple[str, ...]
+_Node = tuple[str, ...]
 """A node of the graph: ("read", transaction, resource, path...), ("decision", transaction, n) or ("intent", id)."""
 
-NOTHING: dict[str, list[int]] = {}
-CLEAR_AT = 1024
+_NOTHING: dict[str, list[int]] = {}
+_CLEAR_AT = 1024
 """How many ended intents the index may hold before it clears them away."""
 
 
@@ -48,7 +48,7 @@ class Change:
 class Closure:
     """What a change reaches: every node visited, once, and the pending intents among them."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[_Node, ...]
     intents: tuple[str, ...]
 
 
@@ -59,16 +59,16 @@ class _Entry:
 
     def __init__(self, record: IntentRecord, capture: Capture) -> None:
         self.record = record
-        self.intent: Node = ("intent", record.intent_id)
+        self.intent: _Node = ("intent", record.intent_id)
         if capture is Capture.PREDICATE:
             named = {index for premise in record.premises for index in premise.evidence} | set(record.refresh)
             self.fed: frozenset[int] | None = frozenset(named)
         else:
             self.fed = None
         numbers = [str(number) for number in range(len(record.decisions))] or [record.intent_id]
-        self.decisions: list[Node] = [("decision", record.transaction, number) for number in numbers]
+        self.decisions: list[_Node] = [("decision", record.transaction, number) for number in numbers]
 
-    def successors(self, index: int) -> list[Node]:
+    def successors(self, index: int) -> list[_Node]:
         """The decisions that a read leads to: all of them where a premise or the capture says so, else its own."""
         if self.fed is None or index in self.fed:
             return self.decisions
@@ -98,7 +98,7 @@ class Index:
         """Take an intent out; what leads only to it is cleared away later, many intents at a time."""
         if self._entries.pop(record.intent_id, None) is not None:
             self._dead.append(record)
-            if len(self._dead) > CLEAR_AT and len(self._dead) > len(self._entries):
+            if len(self._dead) > _CLEAR_AT and len(self._dead) > len(self._entries):
                 dead, self._dead = self._dead, []
                 for each in dead:
                     if each.intent_id not in self._entries:
@@ -116,7 +116,7 @@ class Index:
     def posted(self, change: Change) -> Collection[str]:
         """The pending intents with a recorded read of the changed resource, whatever field it is of."""
         row, *rest = change.reached
-        found: Collection[str] = tuple(self._postings.get(row, NOTHING))
+        found: Collection[str] = tuple(self._postings.get(row, _NOTHING))
         for identity in rest:
             others = self._postings.get(identity)
             if others:
@@ -128,7 +128,7 @@ class Index:
         found: dict[str, None] = {}
         names = None if not change.fields or self._capture is Capture.OBJECT else change.fields
         for identity in change.reached:
-            for intent_id, numbers in list(self._postings.get(identity, NOTHING).items()):
+            for intent_id, numbers in list(self._postings.get(identity, _NOTHING).items()):
                 entry = self._entries.get(intent_id)
                 if entry is None or intent_id in found:
                     continue
@@ -147,10 +147,10 @@ class Index:
         read of its resource.
         """
         names = None if not change.fields or self._capture is Capture.OBJECT else change.fields
-        visited: dict[Node, None] = {}
+        visited: dict[_Node, None] = {}
         intents: dict[str, None] = {}
         for identity in change.reached:
-            for intent_id, numbers in list(self._postings.get(identity, NOTHING).items()):
+            for intent_id, numbers in list(self._postings.get(identity, _NOTHING).items()):
                 entry = self._entries.get(intent_id)
                 if entry is None:
                     continue

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Memory", "MemoryPermit"]
 
-Key = Any
+_Key = Any
 """A row's key: one text or number, or a tuple of them for a composite key."""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-BUSY = Applied.BUSY
-COMMITTED = Applied.COMMITTED
-FAILED = Applied.FAILED
-REJECTED = Applied.REJECTED
+_BUSY = Applied.BUSY
+_COMMITTED = Applied.COMMITTED
+_FAILED = Applied.FAILED
+_REJECTED = Applied.REJECTED
 
-Query: TypeAlias = "Callable[..., object]"
+_Query: TypeAlias = "Callable[..., object]"
 
 _CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks_absence=True, checks_collections=True)
 
@@ -66,7 +66,7 @@ class MemoryPermit:
         """The refresh fields as the gate last read them, by their place such as `orders/o-1.customer_name`."""
         return self._attempt.fresh
 
-    def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
+    def row(self, kind: str, key: _Key, /) -> Mapping[str, Value] | None:
         """A row as the effect would leave it, or None if there is none."""
         self._check()
         address = self._memory.address(kind, key)
@@ -74,18 +74,18 @@ class MemoryPermit:
             return self._writes[address]
         return self._memory.row(kind, key)
 
-    def change(self, kind: str, key: Key, /, **fields: object) -> None:
+    def change(self, kind: str, key: _Key, /, **fields: object) -> None:
         """Set fields of a row, which is created if there is none."""
         row = dict(self.row(kind, key) or {})
         row.update({name: canonical.freeze(value, path=name) for name, value in fields.items()})
         self._writes[self._memory.address(kind, key)] = _row(row)
 
-    def replace(self, kind: str, key: Key, row: Mapping[str, object], /) -> None:
+    def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Put a whole row in place of whatever is there."""
         self._check()
         self._writes[self._memory.address(kind, key)] = _row(row)
 
-    def delete(self, kind: str, key: Key, /) -> None:
+    def delete(self, kind: str, key: _Key, /) -> None:
         """Remove a row; no error if there is none."""
         self._check()
         self._writes[self._memory.address(kind, key)] = None
@@ -123,7 +123,7 @@ class Memory:
         self._keys: dict[str, dict[tuple[Any, ...], Address]] = {}
         self._counters: dict[str, int] = {}
         self._collections: dict[str, str] = {}
-        self._queries: dict[str, Query] = {}
+        self._queries: dict[str, _Query] = {}
         self._asked: dict[str, Address] = {}
         self._effects: dict[str, _EffectRow] = {}
         self._extra_fields: dict[str, frozenset[str]] = {}
@@ -143,7 +143,7 @@ class Memory:
     def options(
         self,
         *,
-        queries: Mapping[str, Query] | None = None,
+        queries: Mapping[str, _Query] | None = None,
         separate: bool = False,
         clock: Clock | None = None,
         fields: Mapping[str, Collection[str]] | None = None,
@@ -174,26 +174,26 @@ class Memory:
 
     # What other actors do to the world.
 
-    def change(self, kind: str, key: Key, /, **fields: object) -> None:
+    def change(self, kind: str, key: _Key, /, **fields: object) -> None:
         """Another actor's write: set fields of a row, which is created if there is none."""
         frozen = {name: canonical.freeze(value, path=name) for name, value in fields.items()}
         address = self.address(kind, key)
         with self._writing():
             self._put(address, _row({**(self.row(kind, key) or {}), **frozen}))
 
-    def replace(self, kind: str, key: Key, row: Mapping[str, object], /) -> None:
+    def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Another actor's write: a whole row in place of whatever is there."""
         address, frozen = self.address(kind, key), _row(row)
         with self._writing():
             self._put(address, frozen)
 
-    def delete(self, kind: str, key: Key, /) -> None:
+    def delete(self, kind: str, key: _Key, /) -> None:
         """Another actor removes a row; no error if there is none."""
         address = self.address(kind, key)
         with self._writing():
             self._put(address, None)
 
-    def drop(self, kind: str, key: Key, field: str, /) -> None:
+    def drop(self, kind: str, key: _Key, field: str, /) -> None:
         """Another actor removes one field of a row: absent is not null."""
         address = self.address(kind, key)
         with self._writing():
@@ -201,7 +201,7 @@ class Memory:
             self._put(address, _row(row))
 
     @contextlib.contextmanager
-    def lock(self, kind: str, key: Key, /) -> Generator[None]:
+    def lock(self, kind: str, key: _Key, /) -> Generator[None]:
         """Another session holds a row: an effect that is bound to it finds the target BUSY."""
         with _counted(self._held, self.address(kind, key)):
             yield
@@ -214,7 +214,7 @@ class Memory:
 
     # What anybody may look at.
 
-    def row(self, kind: str, key: Key, /) -> Mapping[str, Value] | None:
+    def row(self, kind: str, key: _Key, /) -> Mapping[str, Value] | None:
         """A row's fields, frozen, or None if there is none."""
         value = self._cells[self.address(kind, key).identity].value
         return None if value is ABSENT else cast("Mapping[str, Value]", value)
@@ -256,7 +256,7 @@ class Memory:
         """Whether the field was named in `options(public=)`."""
         return (kind, field) in self._public
 
-    def address(self, kind: str, key: Key, /) -> Address:
+    def address(self, kind: str, key: _Key, /) -> Address:
         """The canonical address of a row.
 
         Raises:
@@ -323,7 +323,7 @@ class Memory:
             try:
                 value = attempt.body(permit)
             except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
-                return ApplyResult(FAILED, error=error, reason="the body raised")
+                return ApplyResult(_FAILED, error=error, reason="the body raised")
             finally:
                 self._in_body = False
                 permit._open = False  # noqa: SLF001 - the permit is this module's own
@@ -339,7 +339,7 @@ class Memory:
         try:
             value = await attempt.body(permit)
         except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
-            return ApplyResult(FAILED, error=error, reason="the body raised")
+            return ApplyResult(_FAILED, error=error, reason="the body raised")
         finally:
             permit._open = False  # noqa: SLF001 - the permit is this module's own
         with self._lock:
@@ -351,7 +351,7 @@ class Memory:
         with self._lock:
             digest, floor, _, stored, committed_at = self._effects.get(intent_id, _NO_ROW)
             if committed_at is not None:
-                return CloseResult(COMMITTED, stored)
+                return CloseResult(_COMMITTED, stored)
             self._effects[intent_id] = (digest, max(attempt + 1, floor), None, None, None)
             return CloseResult(Applied.NOT_ATTEMPTED)
 
@@ -367,10 +367,10 @@ class Memory:
         cells = self._cells
         for address, observation in attempt.binding:
             if self._held and address in self._held:
-                return ApplyResult(BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(_BUSY, reason=f"{address} is locked by another session")
             now = cells[address.identity]
             if now is not observation and now.token != observation.token:
-                return ApplyResult(REJECTED, reason=f"{address} moved after it was looked at")
+                return ApplyResult(_REJECTED, reason=f"{address} moved after it was looked at")
         if attempt.not_after is not None and self._clock.now() > attempt.not_after:
             return _LATE
         return None
@@ -382,14 +382,14 @@ class Memory:
                 f"the body of intent {attempt.intent_id} wrote nothing through its permit, so nothing ties it to the "
                 "check: write through the permit, or call permit.no_write()"
             )
-            return ApplyResult(FAILED, error=EffectNotBound(message), reason=message)
+            return ApplyResult(_FAILED, error=EffectNotBound(message), reason=message)
         try:
             stored = attempt.encode(value)
         except ValueError as error:
-            return ApplyResult(FAILED, error=error, reason="the result cannot be stored")
+            return ApplyResult(_FAILED, error=error, reason="the result cannot be stored")
         for address in writes if self._held else ():
             if address in self._held:
-                return ApplyResult(BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(_BUSY, reason=f"{address} is locked by another session")
         now = self._clock.now()
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE
@@ -399,12 +399,12 @@ class Memory:
                 return ApplyResult(Applied.IN_PROGRESS, reason=appended.holder)
             if not appended.ok:
                 lost = not appended.stale
-                return ApplyResult(REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
+                return ApplyResult(_REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
         for address, row in writes.items():
             self._put(address, row)
         number = attempt.number
         self._effects[attempt.intent_id] = (attempt.arguments_digest, number, number, stored, now)
-        return ApplyResult(COMMITTED, value, stored)
+        return ApplyResult(_COMMITTED, value, stored)
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:
@@ -489,7 +489,7 @@ class _Cells(dict[str, Observation]):
         return self._derive(identity)
 
 
-_LATE = ApplyResult(REJECTED, reason="the permission ended before the effect was committed")
+_LATE = ApplyResult(_REJECTED, reason="the permission ended before the effect was committed")
 
 
 _EffectRow: TypeAlias = "tuple[str, int, int | None, Value, dt.datetime | None]"
@@ -508,12 +508,12 @@ def _refused_by_row(row: _EffectRow, attempt: Attempt) -> ApplyResult | None:
     """What the intent's own row says: committed before, of other arguments, or closed."""
     digest, floor, _, stored, committed_at = row
     if committed_at is not None and digest == attempt.arguments_digest:
-        return ApplyResult(COMMITTED, stored, stored, repeated=True)
+        return ApplyResult(_COMMITTED, stored, stored, repeated=True)
     if digest not in ("", attempt.arguments_digest):
         message = f"the target row of intent {attempt.intent_id} is of other arguments: do not release it"
-        return ApplyResult(FAILED, error=IntegrityError(message), reason=message)
+        return ApplyResult(_FAILED, error=IntegrityError(message), reason=message)
     if attempt.number < floor:
-        return ApplyResult(REJECTED, floor=floor, reason="the attempt was closed")
+        return ApplyResult(_REJECTED, floor=floor, reason="the attempt was closed")
     return None
 
 

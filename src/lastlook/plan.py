@@ -33,19 +33,19 @@ MAX_WAVES = 3
 """How many waves of further reads a validation may need; what is declared never needs more."""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-BLOCK = Outcome.BLOCK
-KEEP = Outcome.KEEP
-REFRESH = Outcome.REFRESH
-REPLAN = Outcome.REPLAN
-BOUND = Grade.BOUND
-RECORDED = Grade.RECORDED
-UNBOUND = Grade.UNBOUND
-PREDICATE = Capture.PREDICATE
-FIELD = Capture.FIELD
+_BLOCK = Outcome.BLOCK
+_KEEP = Outcome.KEEP
+_REFRESH = Outcome.REFRESH
+_REPLAN = Outcome.REPLAN
+_BOUND = Grade.BOUND
+_RECORDED = Grade.RECORDED
+_UNBOUND = Grade.UNBOUND
+_PREDICATE = Capture.PREDICATE
+_FIELD = Capture.FIELD
 
-NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
-NO_ENV = cast("Env", None)
-PLAIN = frozenset({int, str, bool})
+_NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
+_NO_ENV = cast("Env", None)
+_PLAIN = frozenset({int, str, bool})
 """Types of which two equal values are the same one."""
 
 
@@ -70,8 +70,8 @@ class Evaluation:
         self.env = env
         self.waiting: Sequence[int] = run
         self.results: dict[int, bool | str] = {}
-        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = NOTHING_TOUCHED
-        self.worst = KEEP
+        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = _NOTHING_TOUCHED
+        self.worst = _KEEP
 
     def run(self) -> None:
         """Evaluate what waits, as far as the observations go."""
@@ -106,7 +106,7 @@ class Evaluation:
         """Note that a premise is unverifiable, and why."""
         self.results[index] = value if isinstance(value, str) else "it is not a truth value"
         severity = self.program.checks[index].severity
-        if self.worst is KEEP or severity > self.worst:
+        if self.worst is _KEEP or severity > self.worst:
             self.worst = severity
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
@@ -168,7 +168,7 @@ class _Place:
         self.watches: dict[Path, _Watch] = {}
         self.recorded: tuple[_Watch, ...] = ()
         self.decisive = False
-        self.grade = UNBOUND
+        self.grade = _UNBOUND
 
 
 class Plan:
@@ -231,7 +231,7 @@ class Plan:
         *,
         salt: bytes,
         seen: Mapping[str, Observation],
-        capture: Capture = PREDICATE,
+        capture: Capture = _PREDICATE,
     ) -> None:
         self.record = record
         self.program = program
@@ -260,7 +260,7 @@ class Plan:
         for found in self.places:
             found.recorded = tuple(watch for watch in found.watches.values() if watch.digests)
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
-            found.grade = surroundings.grade(found.address.kind) if found.decisive else UNBOUND
+            found.grade = surroundings.grade(found.address.kind) if found.decisive else _UNBOUND
         self.addresses = tuple(found.address for found in self.places)
         self.simple = (
             self._regular
@@ -268,7 +268,7 @@ class Plan:
             and not (program.joins or record.one_shot or any(check.pins for check in program.checks))
         )
         self.identities = tuple(address.identity for address in self.addresses)
-        self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is BOUND)
+        self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is _BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
         at_hand: Mapping[str, Observation] = {} if record.differences else seen
         self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
@@ -278,7 +278,7 @@ class Plan:
     def _rest(self) -> None:
         """Prepare the answer of a look at which nothing differs."""
         self.keep = Look(self, self.seen)
-        self.keep.prepare(NO_ENV, ())
+        self.keep.prepare(_NO_ENV, ())
         self.keep.judge_tokens()
         self.binding = tuple([(self.addresses[n], cell) for n in self.bound if (cell := self.seen[n]) is not None])
         self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
@@ -429,7 +429,7 @@ class Plan:
         mask = 0
         for _, watch in differing:
             mask |= watch.mask
-        return differing, mask if self.capture is PREDICATE else self.everything
+        return differing, mask if self.capture is _PREDICATE else self.everything
 
     def affected(self, mask: int) -> tuple[int, ...]:
         """The numbers of the premises in a mask; worked out once for each."""
@@ -522,7 +522,7 @@ class Look(Evaluation):
                     a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)
                 else:
                     a, b = at(was, watch.path), at(value, watch.path)
-                if a is b or (type(a) is type(b) and type(a) in PLAIN and a == b):
+                if a is b or (type(a) is type(b) and type(a) in _PLAIN and a == b):
                     continue
                 if not canonical.same(a, b):
                     differing.append((index, watch))
@@ -531,7 +531,7 @@ class Look(Evaluation):
         mask = 0
         for _, watch in differing:
             mask |= watch.mask
-        coarse = plan.capture is not PREDICATE and (bool(differing) or plan.capture is not FIELD)
+        coarse = plan.capture is not _PREDICATE and (bool(differing) or plan.capture is not _FIELD)
         self.mask = plan.everything if coarse else mask
 
     def doubt(self) -> _Doubts:
@@ -565,7 +565,7 @@ class Look(Evaluation):
         plan, program = self.plan, self.program
         mask = self.mask | (plan.standing if plan.generation == REGISTRY.generation else plan.always)
         if not mask:
-            self.prepare(NO_ENV, ())
+            self.prepare(_NO_ENV, ())
             return False
         numbers = program.affected.get(mask) or plan.affected(mask)
         if plan.simple and now is None and self.doubts is None:
@@ -579,7 +579,7 @@ class Look(Evaluation):
             self.prepare(env, numbers)
             self.run()
             if self.waiting == ():
-                self.env = NO_ENV
+                self.env = _NO_ENV
                 spare.append(env)
                 return False
             return True
@@ -617,15 +617,15 @@ class Look(Evaluation):
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
         worst = self.worst
         for index, watch in self.differing:
-            severity = self._edge_severity(index, watch) if watch.edge else KEEP
-            if watch.refreshes and severity < REFRESH:
-                severity = REFRESH
+            severity = self._edge_severity(index, watch) if watch.edge else _KEEP
+            if watch.refreshes and severity < _REFRESH:
+                severity = _REFRESH
             worst = max(worst, severity)
         if self.doubts is None and not self.program.joins:
             self.unbindable = self.plan.keep.unbindable
         else:
             self.unbindable = self._find_unbindable(self.doubts or _Doubts())
-        self.outcome = BLOCK if self.unbindable else worst
+        self.outcome = _BLOCK if self.unbindable else worst
 
     def judge_tokens(self) -> None:
         """For the look at which nothing differs: whether all that has to be bound carries a token that can be."""
@@ -633,7 +633,7 @@ class Look(Evaluation):
         bad = {
             found.address.kind
             for found, cell in zip(self.plan.places, self.cells, strict=True)
-            if found.grade is not UNBOUND
+            if found.grade is not _UNBOUND
             and cell is not None
             and not surroundings.can_bind(found.address.kind, cast("Observation", cell).token)
         }
@@ -641,7 +641,7 @@ class Look(Evaluation):
         self.unbindable = tuple(
             n for n, check in enumerate(checks) if bad and check.binds and not check.analysis.kinds.isdisjoint(bad)
         )
-        self.outcome = BLOCK if self.unbindable else KEEP
+        self.outcome = _BLOCK if self.unbindable else _KEEP
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
@@ -649,7 +649,7 @@ class Look(Evaluation):
         critical = cast("Surroundings", contract.surroundings).is_critical(
             kind, str(watch.path[0]) if watch.path else ""
         )
-        return BLOCK if critical or contract.irreversible else REPLAN
+        return _BLOCK if critical or contract.irreversible else _REPLAN
 
     def _find_unbindable(self, doubts: _Doubts) -> tuple[int, ...]:
         """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
@@ -658,7 +658,7 @@ class Look(Evaluation):
         bad = [plan.addresses[index].kind for index in (*doubts.unfaithful, *doubts.contradicting)]
         for index in doubts.suspect:
             found, cell = plan.places[index], cast("Observation", self.cells[index])
-            if found.grade is not UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
+            if found.grade is not _UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
                 bad.append(found.address.kind)
         if self.results and plan.program.joins:
             bad.extend(self._unbindable_reached())
@@ -676,7 +676,7 @@ class Look(Evaluation):
         found: list[str] = []
         for address in self.reached():
             cell = self.env.observations.get(address.identity)
-            bindable = surroundings.grade(address.kind) is not UNBOUND
+            bindable = surroundings.grade(address.kind) is not _UNBOUND
             if cell is not None and bindable and not surroundings.can_bind(address.kind, cell.token):
                 found.append(address.kind)
         return found
@@ -689,16 +689,16 @@ class Look(Evaluation):
             return self.plan.binding
         addresses, cells = self.plan.addresses, self.cells
         found = tuple([(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
-        return found if not self.results or not self.program.joins else self._joined(found, BOUND)
+        return found if not self.results or not self.program.joins else self._joined(found, _BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
         """The decisive evidence that the store owns, to be checked in the transaction that opens or commits."""
         found = tuple(
             (place_.address, cell)
             for place_, cell in zip(self.plan.places, self.cells, strict=True)
-            if place_.grade is RECORDED and isinstance(cell, Observation)
+            if place_.grade is _RECORDED and isinstance(cell, Observation)
         )
-        return found if not self.results or not self.program.joins else self._joined(found, RECORDED)
+        return found if not self.results or not self.program.joins else self._joined(found, _RECORDED)
 
     def _joined(self, found: tuple[Bound, ...], grade: Grade) -> tuple[Bound, ...]:
         """Together with what was reached by following evidence, in this very look."""
@@ -736,7 +736,7 @@ class Look(Evaluation):
     def bindings(self) -> Mapping[str, Grade]:
         """The grade that each premise's evidence reached."""
         return {
-            check.label: UNBOUND if number in self.unbindable else check.grade
+            check.label: _UNBOUND if number in self.unbindable else check.grade
             for number, check in enumerate(self.plan.program.checks)
         }
 
@@ -756,13 +756,13 @@ class Look(Evaluation):
 
     def _findings(self, *, reveal: bool) -> tuple[Finding, ...]:
         plan = self.plan
-        if self.env is NO_ENV:
+        if self.env is _NO_ENV:
             self.env = self.make_env()
         found = list(findings_of(self, plan.contract.is_public, reveal=reveal))
         for number in self.unbindable:
             check = plan.program.checks[number]
             text = f"{check.label}: its evidence carries a token that the target cannot be bound to"
-            found.append(Finding(check.label, BLOCK, None, text, check.because))
+            found.append(Finding(check.label, _BLOCK, None, text, check.because))
         for index, watch in self.differing:
             if watch.edge:
                 where = place(plan.addresses[index], watch.path)

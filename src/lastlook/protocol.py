@@ -111,16 +111,16 @@ AGAIN = object()
 """Load the intent again: it moved."""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
-BUSY = Applied.BUSY
-COMMITTED = Applied.COMMITTED
-IN_PROGRESS = Applied.IN_PROGRESS
-NOT_ATTEMPTED = Applied.NOT_ATTEMPTED
-REJECTED = Applied.REJECTED
-UNKNOWN = Applied.UNKNOWN
-OPEN = State.OPEN
-IN_ATTEMPT = State.ATTEMPT
-DONE = State.COMMITTED
-ANSWERS = frozenset({BUSY, COMMITTED, Applied.FAILED, IN_PROGRESS, REJECTED, UNKNOWN})
+_BUSY = Applied.BUSY
+_COMMITTED = Applied.COMMITTED
+_IN_PROGRESS = Applied.IN_PROGRESS
+_NOT_ATTEMPTED = Applied.NOT_ATTEMPTED
+_REJECTED = Applied.REJECTED
+_UNKNOWN = Applied.UNKNOWN
+_OPEN = State.OPEN
+_IN_ATTEMPT = State.ATTEMPT
+_DONE = State.COMMITTED
+_ANSWERS = frozenset({_BUSY, _COMMITTED, Applied.FAILED, _IN_PROGRESS, _REJECTED, _UNKNOWN})
 
 
 # The last look and the effect, one step.
@@ -136,7 +136,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
     rejections = 0
     while True:
         stored = (yield Load(intent_id)) or _unknown(intent_id)
-        if stored.row.state is not OPEN or stored.record.expires_us is not None:
+        if stored.row.state is not _OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
                 continue
@@ -163,10 +163,10 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
             if permits:
                 verdict = yield from _attempt(scene, stored, look, row)
             else:
-                verdict = yield from _refuse(scene, stored, look, NOT_ATTEMPTED)
+                verdict = yield from _refuse(scene, stored, look, _NOT_ATTEMPTED)
         if verdict is None:
             continue
-        if verdict.applied is not REJECTED:
+        if verdict.applied is not _REJECTED:
             return verdict
         rejected = verdict
         rejections += 1
@@ -253,7 +253,7 @@ def ended_already(scene: Scene, stored: Stored) -> Protocol[Any]:
     row = stored.row
     if row.state.terminal:
         return recorded(stored, scene.plan)
-    if row.state is IN_ATTEMPT:
+    if row.state is _IN_ATTEMPT:
         return (yield from settle(scene, stored))
     expires_us = stored.record.expires_us
     if expires_us is not None and microseconds((yield Now())) >= expires_us:
@@ -274,17 +274,17 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
     dead = row.owner == scene.owner and (record.intent_id, row.attempt) not in scene.active
     now = yield Now()
     if not dead and row.deadline_us is not None and microseconds(now) < row.deadline_us:
-        return last_verdict(stored, IN_PROGRESS, reason="another attempt on this intent is open")
+        return last_verdict(stored, _IN_PROGRESS, reason="another attempt on this intent is open")
     closed = yield from _closed(record, row.attempt)
     emit(scene, AttemptClosed, record.intent_id, row.attempt, closed.status)
-    if closed.status is COMMITTED:
+    if closed.status is _COMMITTED:
         body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
-        yield Transit(transition(stored, "COMMITTED", DONE, body))
-    elif closed.status is NOT_ATTEMPTED:
-        yield Transit(transition(stored, "CLOSED", OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
+        yield Transit(transition(stored, "COMMITTED", _DONE, body))
+    elif closed.status is _NOT_ATTEMPTED:
+        yield Transit(transition(stored, "CLOSED", _OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
     else:
         reason = closed.reason or "the target cannot say what became of the attempt"
-        return last_verdict(stored, UNKNOWN, reason=reason)
+        return last_verdict(stored, _UNKNOWN, reason=reason)
     return AGAIN
 
 
@@ -297,19 +297,19 @@ def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
         "result": row.result,
         "recovered": True,
     }
-    append = transition(stored, "COMMITTED", DONE, body, attempt=row.attempt or stored.row.attempt)
+    append = transition(stored, "COMMITTED", _DONE, body, attempt=row.attempt or stored.row.attempt)
     if (yield Transit(append)).ok:
-        emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", DONE)
+        emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", _DONE)
 
 
 def _refuse_drifted(stored: Stored, why: str) -> Protocol[Verdict[Any] | None]:
     """Stored arguments do not fit today's signature: the intent has to be planned anew."""
     view = drifted(stored, why)
-    if not (yield Transit(transition(stored, "VERDICT", OPEN, view.body))).ok:
+    if not (yield Transit(transition(stored, "VERDICT", _OPEN, view.body))).ok:
         return None
     record = stored.record
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    return Verdict(Outcome.REPLAN, NOT_ATTEMPTED, record.effect, intent, view, state=OPEN, reason=why)
+    return Verdict(Outcome.REPLAN, _NOT_ATTEMPTED, record.effect, intent, view, state=_OPEN, reason=why)
 
 
 # After the look.
@@ -319,11 +319,11 @@ def _refuse(
     scene: Scene, stored: Stored, look: Look, applied: Applied, reason: str = ""
 ) -> Protocol[Verdict[Any] | None]:
     """Journal why nothing was released (row 2); None if somebody else moved the intent meanwhile."""
-    append = transition(stored, "VERDICT", OPEN, lambda: explained(look, applied, reason=reason))
+    append = transition(stored, "VERDICT", _OPEN, lambda: explained(look, applied, reason=reason))
     if not (yield Transit(append)).ok:
         return None
-    emit(scene, StateChanged, stored.record.intent_id, "VERDICT", OPEN)
-    return answer(stored, look, applied, OPEN, reason=reason)
+    emit(scene, StateChanged, stored.record.intent_id, "VERDICT", _OPEN)
+    return answer(stored, look, applied, _OPEN, reason=reason)
 
 
 def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) -> Protocol[Verdict[Any] | None]:
@@ -377,9 +377,9 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         intent_id=attempt.intent_id,
         seq=stored.row.seq,
         kind="ATTEMPT",
-        state=IN_ATTEMPT,
+        state=_IN_ATTEMPT,
         attempt=attempt.number,
-        body=lambda: explained(look, IN_PROGRESS, attempt=attempt),
+        body=lambda: explained(look, _IN_PROGRESS, attempt=attempt),
         owner=scene.owner,
         deadline_us=microseconds(deadline),
         checks=look.owned(),
@@ -388,7 +388,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     if appended.holder is not None:
         return lane_held(stored, look, appended.holder)
     if appended.stale:
-        return (yield from _refuse(scene, stored, look, REJECTED, f"{appended.stale} moved"))
+        return (yield from _refuse(scene, stored, look, _REJECTED, f"{appended.stale} moved"))
     if not appended.ok:
         return None
     emit(scene, AttemptOpened, attempt.intent_id, attempt.number)
@@ -403,20 +403,20 @@ def _apply(
         said = yield Apply(look.plan, attempt, journal)
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
         said = error
-    if type(said) is ApplyResult and said.status is COMMITTED and journal is not None and not said.repeated:
+    if type(said) is ApplyResult and said.status is _COMMITTED and journal is not None and not said.repeated:
         if scene.emit is not None:
-            scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, COMMITTED))
-            scene.emit(StateChanged(attempt.intent_id, "COMMITTED", DONE))
-        return Verdict(look.outcome, COMMITTED, look.plan.record.effect, look.plan.intent, look, DONE, said.value)
+            scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, _COMMITTED))
+            scene.emit(StateChanged(attempt.intent_id, "COMMITTED", _DONE))
+        return Verdict(look.outcome, _COMMITTED, look.plan.record.effect, look.plan.intent, look, _DONE, said.value)
     said = yield from _patiently(scene, look, attempt, journal, said)
     emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
-    if said.status is COMMITTED:
+    if said.status is _COMMITTED:
         return (yield from _record_commit(scene, stored, look, attempt, said))
-    if said.status is UNKNOWN:
+    if said.status is _UNKNOWN:
         return (yield from _resolve_unknown(scene, stored, look, attempt, said))
     if said.lost:
         return None
-    if said.status is IN_PROGRESS:
+    if said.status is _IN_PROGRESS:
         return lane_held(stored, look, said.reason)
     # A fence tells of attempts that this store has forgotten: count on from there.
     number = max(attempt.number, said.floor - 1)
@@ -424,20 +424,20 @@ def _apply(
     append = transition(
         stored,
         kind,
-        OPEN,
+        _OPEN,
         lambda: explained(look, said.status, attempt=attempt, reason=said.reason),
         attempt=number,
     )
     if not (yield Transit(append)).ok:
         return None
-    return answer(stored, look, said.status, OPEN, reason=said.reason, error=said.error)
+    return answer(stored, look, said.status, _OPEN, reason=said.reason, error=said.error)
 
 
 def _patiently(scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: Any) -> Protocol[ApplyResult]:
     """Try a busy target again in place, with longer and longer pauses, for as long as the patience lasts (row 7)."""
     waited, pause = 0.0, scene.limits.pause
     understood = _understood(said)
-    while understood.status is BUSY and waited < scene.limits.patience:
+    while understood.status is _BUSY and waited < scene.limits.patience:
         yield Pause(pause)
         waited += pause
         pause = min(2 * pause, max(scene.limits.patience - waited, scene.limits.pause))
@@ -450,11 +450,11 @@ def _patiently(scene: Scene, look: Look, attempt: Attempt, journal: Journal | No
 
 def _understood(said: object) -> ApplyResult:
     """What a target said of an attempt; where it raised, or said nothing that counts, nobody knows how far it came."""
-    if isinstance(said, ApplyResult) and said.status in ANSWERS:
+    if isinstance(said, ApplyResult) and said.status in _ANSWERS:
         return said
     if isinstance(said, Exception):
-        return ApplyResult(UNKNOWN, error=said, reason=f"the target raised {type(said).__name__}")
-    return ApplyResult(UNKNOWN, reason=f"the target answered with {type(said).__name__}, which says nothing")
+        return ApplyResult(_UNKNOWN, error=said, reason=f"the target raised {type(said).__name__}")
+    return ApplyResult(_UNKNOWN, reason=f"the target answered with {type(said).__name__}, which says nothing")
 
 
 def _closed(record: IntentRecord, number: int) -> Protocol[CloseResult]:
@@ -464,11 +464,11 @@ def _closed(record: IntentRecord, number: int) -> Protocol[CloseResult]:
     except UnknownEffect:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-        return CloseResult(UNKNOWN, reason=f"the target raised {type(error).__name__}")
-    if isinstance(said, CloseResult) and said.status in (COMMITTED, NOT_ATTEMPTED):
+        return CloseResult(_UNKNOWN, reason=f"the target raised {type(error).__name__}")
+    if isinstance(said, CloseResult) and said.status in (_COMMITTED, _NOT_ATTEMPTED):
         return said
     reason = said.reason if isinstance(said, CloseResult) else f"the target answered with {type(said).__name__}"
-    return CloseResult(UNKNOWN, reason=reason)
+    return CloseResult(_UNKNOWN, reason=reason)
 
 
 def _find_row(plan: Plan) -> Protocol[EffectRow | None]:
@@ -494,9 +494,9 @@ def _record_commit(
     else:
         if not appended.ok:
             return None
-        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", DONE)
-    state = DONE if error is None else stored.row.state
-    return answer(stored, look, COMMITTED, state, result=result, error=error)
+        emit(scene, StateChanged, attempt.intent_id, "COMMITTED", _DONE)
+    state = _DONE if error is None else stored.row.state
+    return answer(stored, look, _COMMITTED, state, result=result, error=error)
 
 
 def _resolve_unknown(
@@ -505,19 +505,19 @@ def _resolve_unknown(
     """No answer (row 8): close at the target before anything else; what it cannot tell stays unknown."""
     closed = yield from _closed(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
-    if closed.status is COMMITTED:
+    if closed.status is _COMMITTED:
         yield Transit(Commit(scene.store, stored, look, attempt, closed.stored))
         return None
-    if closed.status is NOT_ATTEMPTED:
+    if closed.status is _NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
         body: dict[str, Value] = {"schema": SCHEMA, "attempt": attempt.number, "reason": reason}
-        if not (yield Transit(transition(stored, "CLOSED", OPEN, body, attempt=attempt.number))).ok:
+        if not (yield Transit(transition(stored, "CLOSED", _OPEN, body, attempt=attempt.number))).ok:
             return None
-        return answer(stored, look, REJECTED, OPEN, reason=reason, error=said.error)
+        return answer(stored, look, _REJECTED, _OPEN, reason=reason, error=said.error)
     if look.plan.one_engine and (yield from load(attempt.intent_id)).row.seq != stored.row.seq:
         return None  # the lost reply was that of a commit, which the store itself knows
     reason = said.reason or "no answer came"
-    return answer(stored, look, UNKNOWN, stored.row.state, reason=reason, error=said.error)
+    return answer(stored, look, _UNKNOWN, stored.row.state, reason=reason, error=said.error)
 
 
 # Telling.

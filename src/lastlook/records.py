@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPOCH",
+    "NAMES",
     "Address",
     "Capture",
     "Decision",

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from lastlook.records import Address, IntentRecord
     from lastlook.validators import Registered
 
-__all__ = ["Runtime", "Tap", "drive", "drive_async", "random_intent_id", "refuse_nesting"]
+__all__ = ["Runtime", "Tap", "drive", "drive_async", "in_body", "random_intent_id", "refuse_nesting"]
 
-OPEN, PREDICATE = State.OPEN, Capture.PREDICATE
-IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
+_OPEN, _PREDICATE = State.OPEN, Capture.PREDICATE
+_IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
 
 _IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
 
@@ -234,7 +234,7 @@ class Runtime:
         declared = self._effects[plan.record.effect]
         arguments = declared.contract.arguments
         stored = plan.record.arguments
-        fixed = arguments.thaw(stored) if all(type(value) in IMMUTABLE for value in stored.values()) else None
+        fixed = arguments.thaw(stored) if all(type(value) in _IMMUTABLE for value in stored.values()) else None
 
         function, name, call = declared.function, declared.name, arguments.call
         if self._asynchronous:
@@ -333,7 +333,7 @@ class Runtime:
         if plan is None or self.tap.active:
             return None
         stored = self.store.load(intent_id)
-        if stored is None or stored.row.state is not OPEN or stored.record.expires_us is not None:
+        if stored is None or stored.row.state is not _OPEN or stored.record.expires_us is not None:
             return None
         look = plan.judge(plan.reader())
         if look is plan.keep:
@@ -345,7 +345,7 @@ class Runtime:
         if self.tap.active or self.store.created != self._caught_up:
             return None
         previews: list[Preview] = []
-        plans, by_predicate = self.plans, self._capture is PREDICATE
+        plans, by_predicate = self.plans, self._capture is _PREDICATE
         for intent_id in self.index.posted(change) if by_predicate else self.index.reached(change):
             plan = plans.get(intent_id)
             if plan is None:
