@@ -334,7 +334,7 @@ class Gate(_GateBase):
 
         def decorate(function: Callable[Concatenate[Any, _P], _R]) -> Effect[_P, _R]:
             return cast(
-                "Effect[P, R]",
+                "Effect[_P, _R]",
                 self._declare(
                     function,
                     target=target,
@@ -517,7 +517,7 @@ class AsyncGate(_GateBase):
 
         def decorate(function: Callable[Concatenate[Any, _P], Awaitable[_R]]) -> AsyncEffect[_P, _R]:
             return cast(
-                "AsyncEffect[P, R]",
+                "AsyncEffect[_P, _R]",
                 self._declare(
                     function,
                     target=target,
