@@ -115,13 +115,11 @@ class Index:
 
     def posted(self, change: Change) -> Collection[str]:
         """The pending intents with a recorded read of the changed resource, whatever field it is of."""
-        row, *rest = change.reached
-        found: Collection[str] = tuple(self._postings.get(row, _NOTHING))
-        for identity in rest:
-            others = self._postings.get(identity)
-            if others:
-                found = dict.fromkeys((*found, *others))
-        return found
+        row, whole = change.reached[0], change.reached[-1]
+        posting, others = self._postings.get(row), self._postings.get(whole)
+        if others is None or row is whole:
+            return () if posting is None else tuple(posting)
+        return tuple(others) if posting is None else dict.fromkeys((*posting, *others))
 
     def reached(self, change: Change) -> list[str]:
         """The pending intents that the change reaches; the same as in its closure."""

@@ -573,7 +573,7 @@ class Look(Evaluation):
             spare = plan.spare
             try:
                 env = spare.pop()
-                env.slots = cast("list[Observation | None]", [*self.cells])
+                env.slots = [*self.cells]  # type: ignore[list-item]  # no doubts: each is an observation
             except IndexError:
                 env = plan.env(self.cells)
             self.prepare(env, numbers)
