@@ -522,12 +522,14 @@ class Look(Evaluation):
                     a, b = was.get(watch.field, ABSENT), value.get(watch.field, ABSENT)
                 else:
                     a, b = at(was, watch.path), at(value, watch.path)
-                if a is b or (type(a) is type(b) and type(a) in _PLAIN and a == b):
+                if a is b:
                     continue
-                if not canonical.same(a, b):
-                    differing.append((index, watch))
-                    if order == 0:
-                        self.doubt().unfaithful.append(index)
+                kind = type(a)
+                if (a == b) if kind is type(b) and kind in _PLAIN else canonical.same(a, b):
+                    continue
+                differing.append((index, watch))
+                if order == 0:
+                    self.doubt().unfaithful.append(index)
         mask = 0
         for _, watch in differing:
             mask |= watch.mask

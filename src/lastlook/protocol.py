@@ -418,19 +418,20 @@ def _apply(
         return None
     if said.status is _IN_PROGRESS:
         return lane_held(stored, look, said.reason)
-    # A fence tells of attempts that this store has forgotten: count on from there.
-    number = max(attempt.number, said.floor - 1)
     kind = "FENCED" if said.floor else "VERDICT" if journal is not None else said.status.name
-    append = transition(
-        stored,
-        kind,
-        _OPEN,
-        lambda: explained(look, said.status, attempt=attempt, reason=said.reason),
-        attempt=number,
-    )
-    if not (yield Transit(append)).ok:
+    if not (yield Transit(_refused(stored, look, attempt, said, kind))).ok:
         return None
     return answer(stored, look, said.status, _OPEN, reason=said.reason, error=said.error)
+
+
+def _refused(stored: Stored, look: Look, attempt: Attempt, said: ApplyResult, kind: str) -> Append:
+    """The end of an attempt that applied nothing; a fence tells of attempts that this store has forgotten."""
+    number = max(attempt.number, said.floor - 1)
+
+    def body() -> dict[str, Value]:
+        return explained(look, said.status, attempt=attempt, reason=said.reason)
+
+    return transition(stored, kind, _OPEN, body, attempt=number)
 
 
 def _patiently(scene: Scene, look: Look, attempt: Attempt, journal: Journal | None, said: Any) -> Protocol[ApplyResult]:
