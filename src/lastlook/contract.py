@@ -138,10 +138,20 @@ class Surroundings(Frozen):
             return self.target.can_check_token(token)
         return self.grade(kind) is Grade.RECORDED
 
-    def is_critical(self, kind: str, field: str) -> bool:
-        """Whether policy marks the kind, or this field of it, as critical."""
+    def is_critical(self, kind: str, field: str, *, whole: bool = False) -> bool:
+        """Whether policy marks the kind, or this field of it, as critical.
+
+        Args:
+            kind: the kind of resource.
+            field: its field; "" for none in particular.
+            whole: all rows are ranged over, and with them every field.
+        """
         marked = self.policy.critical
-        return bool(marked) and (kind in marked or f"{kind}.{field}" in marked)
+        if not marked:
+            return False
+        if whole and any(mark.startswith(f"{kind}.") for mark in marked):
+            return True
+        return kind in marked or f"{kind}.{field}" in marked
 
 
 class Contract:
@@ -336,9 +346,9 @@ class Contract:
         analysis = analyse(condition)
         named = {*analysis.fields, *((kind, "") for kind in analysis.kinds)}
         # Whoever ranges over all rows of a kind reads every field of them.
-        marked = {mark.partition(".")[0] for mark in surroundings.policy.critical}
-        critical = any(surroundings.is_critical(kind, field) for kind, field in named)
-        critical = critical or not marked.isdisjoint(analysis.collections)
+        critical = any(
+            surroundings.is_critical(kind, field, whole=kind in analysis.collections) for kind, field in named
+        )
         effective = Outcome.BLOCK if critical else severity
         present = {ref_kind(ref) for ref, path in analysis.static if not path} - analysis.collections
         grades = [

@@ -9,9 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 if TYPE_CHECKING:
+    from dataclasses import Field
     from typing import Self
 
 __all__ = ["Frozen"]
+
+
+class _Fields:
+    """`__dataclass_fields__`, made when somebody asks for it: `dataclasses.fields`, `asdict` and `replace` work."""
+
+    def __get__(self, _: object, owner: type[Frozen]) -> dict[str, Field[Any]]:
+        import dataclasses
+
+        hints = owner.__annotations__ if owner is not Frozen else {}
+        defaults = {name: dataclasses.field(default=getattr(owner, name)) for name in hints if hasattr(owner, name)}
+        made = dataclasses.make_dataclass(
+            owner.__name__, [(name, hint, defaults.get(name, dataclasses.field())) for name, hint in hints.items()]
+        )
+        return made.__dataclass_fields__
 
 
 @dataclass_transform(frozen_default=True)
@@ -24,6 +39,8 @@ class Frozen:
 
     __match_args__: ClassVar[tuple[str, ...]] = ()
     _by_field: ClassVar[bool] = True
+    if not TYPE_CHECKING:  # checkers know it of every class that is transformed
+        __dataclass_fields__ = _Fields()
 
     def __init_subclass__(cls, *, eq: bool = True) -> None:
         """Take the fields from the annotations."""

@@ -647,9 +647,9 @@ class Look(Evaluation):
 
     def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
         contract = self.plan.contract
-        kind = self.plan.addresses[index].kind
+        address = self.plan.addresses[index]
         critical = cast("Surroundings", contract.surroundings).is_critical(
-            kind, str(watch.path[0]) if watch.path else ""
+            address.kind, str(watch.path[0]) if watch.path else "", whole=address.is_collection
         )
         return _BLOCK if critical or contract.irreversible else _REPLAN
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import re
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -263,8 +263,7 @@ class Grade(enum.IntEnum):
     """Checked by the target, atomically with the effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Frozen):
     """One recorded observation of one field: where, a salted digest of the value, its token, and who read it.
 
     Attributes:
@@ -278,16 +277,14 @@ class Read:
     origin: Literal["AGENT", "PROPOSE"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Frozen):
     """A conclusion and the reads it rests on, as indexes into its intent's reads."""
 
     text: str
     rests_on: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PremiseRecord:
+class PremiseRecord(Frozen):
     """A premise as it stood at propose: its condition as a tree, its severity, its evidence, and whether it was proved.
 
     Attributes:
@@ -307,8 +304,7 @@ class PremiseRecord:
     validators: tuple[tuple[str, str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IntentRecord:
+class IntentRecord(Frozen):
     """What was proposed, on which evidence and decisions; written once, never changed.
 
     Attributes:
@@ -350,8 +346,7 @@ class EffectRow(NamedTuple):
     committed_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Frozen):
     """One premise that did not hold.
 
     Attributes:
