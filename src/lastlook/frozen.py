@@ -23,10 +23,10 @@ class _Fields:
 
         hints = owner.__annotations__ if owner is not Frozen else {}
         defaults = {name: dataclasses.field(default=getattr(owner, name)) for name in hints if hasattr(owner, name)}
-        made = dataclasses.make_dataclass(
+        made: Any = dataclasses.make_dataclass(
             owner.__name__, [(name, hint, defaults.get(name, dataclasses.field())) for name, hint in hints.items()]
         )
-        return made.__dataclass_fields__
+        return {field.name: field for field in dataclasses.fields(made)}
 
 
 @dataclass_transform(frozen_default=True)
@@ -48,18 +48,20 @@ class Frozen:
         cls._by_field = eq
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names, put = self.__match_args__, object.__setattr__
+        names = self.__match_args__
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__}() takes {len(names)} arguments, not {len(args)}")
-        for name, value in zip(names, args, strict=False):
-            put(self, name, value)
-        for name in names[len(args) :]:
-            if name in kwargs:
-                put(self, name, kwargs.pop(name))
-            elif not hasattr(self, name):
-                raise TypeError(f"{type(self).__name__}() needs an argument {name!r}")
-        for name in kwargs:
-            raise TypeError(f"{type(self).__name__}() takes no argument {name!r}, or takes it once")
+        values = self.__dict__
+        values.update(zip(names, args, strict=False))
+        if kwargs:
+            for name in kwargs:
+                if name in values or name not in names:
+                    raise TypeError(f"{type(self).__name__}() takes no argument {name!r}, or takes it once")
+            values.update(kwargs)
+        if len(values) < len(names):
+            for name in names:
+                if not hasattr(self, name):
+                    raise TypeError(f"{type(self).__name__}() needs an argument {name!r}")
 
     def but(self, **changes: Any) -> Self:
         """A copy with some fields changed."""

@@ -12,6 +12,7 @@ from lastlook import canonical, lifecycle, protocol
 from lastlook.arguments import Arguments
 from lastlook.canonical import freeze
 from lastlook.contract import Contract
+from lastlook.drivers import Tap, drive, drive_async, in_body, refuse_nesting
 from lastlook.effects import AsyncEffect, Declared, Effect, Options, make_effect
 from lastlook.errors import Applied, DeclarationError, UnknownIntent
 from lastlook.events import ClosureComputed
@@ -20,7 +21,7 @@ from lastlook.premises import STRICT
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits
 from lastlook.records import Capture
-from lastlook.runtime import Runtime, Tap, drive, drive_async, in_body, random_intent_id, refuse_nesting
+from lastlook.runtime import Runtime, random_intent_id
 from lastlook.transactions import Evidence, Ledger, read_evidence
 from lastlook.verdicts import Intent, Preview, Verdict
 

@@ -9,7 +9,8 @@ from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.commands import Observe
 from lastlook.errors import Outcome
-from lastlook.expressions import Env, Pending, Unverifiable, explain
+from lastlook.evaluation import Evaluation, findings_of
+from lastlook.expressions import Env, Unverifiable
 from lastlook.ports import Unreadable
 from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, place
 from lastlook.validators import REGISTRY
@@ -17,20 +18,15 @@ from lastlook.verdicts import Intent, Preview
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lastlook.canonical import Value
     from lastlook.contract import Contract, Program, Surroundings
+    from lastlook.evaluation import Seen
     from lastlook.ports import Bound
     from lastlook.records import IntentRecord, Path, Token
 
-__all__ = ["MAX_WAVES", "Evaluation", "Look", "Plan", "Seen", "findings_of"]
-
-Seen = Observation | Unreadable
-"""What a look brings for one address."""
-
-MAX_WAVES = 3
-"""How many waves of further reads a validation may need; what is declared never needs more."""
+__all__ = ["Look", "Plan"]
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
 _BLOCK = Outcome.BLOCK
@@ -43,99 +39,9 @@ _UNBOUND = Grade.UNBOUND
 _PREDICATE = Capture.PREDICATE
 _FIELD = Capture.FIELD
 
-_NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
 _NO_ENV = cast("Env", None)
 _PLAIN = frozenset({int, str, bool})
 """Types of which two equal values are the same one."""
-
-
-class Evaluation:
-    """Premises run on one set of observations: each at most once, all on the same observation of a resource.
-
-    Attributes:
-        results: by number of the premise: True, False, or the reason why it is unverifiable.
-        waiting: premises that need something read or judged first; `env` says what.
-        touched: for a traced premise, the evidence that it really used.
-        worst: the severity of the worst failed premise so far.
-    """
-
-    __slots__ = ("env", "program", "results", "touched", "waiting", "worst")
-
-    def __init__(self, program: Program, env: Env, run: Sequence[int]) -> None:
-        self.program = program
-        self.prepare(env, run)
-
-    def prepare(self, env: Env, run: Sequence[int]) -> None:
-        """Let these premises wait for `run`."""
-        self.env = env
-        self.waiting: Sequence[int] = run
-        self.results: dict[int, bool | str] = {}
-        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = _NOTHING_TOUCHED
-        self.worst = _KEEP
-
-    def run(self) -> None:
-        """Evaluate what waits, as far as the observations go."""
-        env, checks, results = self.env, self.program.checks, self.results
-        waiting: Sequence[int] = ()
-        for index in self.waiting:
-            check = checks[index]
-            if check.traced:
-                env.touched = []
-            try:
-                value = check.holds(env)
-            except Pending:
-                waiting = (*waiting, index)
-                env.touched = None
-                continue
-            except Unverifiable as unverifiable:
-                value = unverifiable.reason
-            # Only True itself holds: not 1, not a text, not an object with an opinion.
-            if value is True:
-                results[index] = value
-            elif value is False:
-                results[index] = value
-                self.worst = max(self.worst, check.severity)
-            else:
-                self.fail(index, value)
-            if env.touched is not None:
-                self.touched = {**self.touched, index: tuple(env.touched)}
-                env.touched = None
-        self.waiting = waiting
-
-    def fail(self, index: int, value: object) -> None:
-        """Note that a premise is unverifiable, and why."""
-        self.results[index] = value if isinstance(value, str) else "it is not a truth value"
-        severity = self.program.checks[index].severity
-        if self.worst is _KEEP or severity > self.worst:
-            self.worst = severity
-
-    def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
-        """Take in what was read."""
-        for address, seen in zip(addresses, found, strict=True):
-            if isinstance(seen, Unreadable):
-                self.env.failed(address, seen.reason)
-            else:
-                self.env.observed(address, seen)
-
-    def give_up(self, reason: str) -> None:
-        """Everything that still waits is unverifiable."""
-        for index in self.waiting:
-            self.fail(index, reason)
-        self.waiting = ()
-
-    def reached(self) -> list[Address]:
-        """The addresses that traced premises really used; those of the others stand in the plan."""
-        return [address for touched in self.touched.values() for address, _ in touched]
-
-    def valid_until(self) -> dt.datetime | None:
-        """The earliest moment at which a premise with a deadline stops holding."""
-        ends = [
-            end
-            for index, result in self.results.items()
-            if result is True and (until := self.program.checks[index].until) is not None
-            if (end := until(self.env)) is not None
-        ]
-        return min(ends, default=None)
 
 
 class _Watch:
@@ -524,7 +430,7 @@ class Look(Evaluation):
                     a, b = at(was, watch.path), at(value, watch.path)
                 if a is b:
                     continue
-                kind = type(a)
+                kind: Any = type(a)
                 if (a == b) if kind is type(b) and kind in _PLAIN else canonical.same(a, b):
                     continue
                 differing.append((index, watch))
@@ -798,22 +704,6 @@ class Look(Evaluation):
             "bindings": {label: grade.name for label, grade in self.bindings.items()},
             "accepted": dict(self.accepted),
         }
-
-
-def findings_of(
-    evaluation: Evaluation, public: Callable[[Address, Path], bool], *, reveal: bool
-) -> tuple[Finding, ...]:
-    """The premises of an evaluation that did not hold, as text; values only where public, boolean or revealed."""
-    found: list[Finding] = []
-    for number, result in evaluation.results.items():
-        if result is True:
-            continue
-        check = evaluation.program.checks[number]
-        text = explain(check.expression, evaluation.env, public=public, reveal=reveal)
-        if isinstance(result, str) and result not in text:
-            text = f"{text}: {result}"
-        found.append(Finding(check.label, check.severity, False if result is False else None, text, check.because))
-    return tuple(found)
 
 
 def _token(token: Token) -> tuple[str, str, int | str | bytes]:

@@ -12,11 +12,11 @@ from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Load, Now, Read
 from lastlook.errors import Applied, DeclarationError, KeyReused, Outcome
+from lastlook.evaluation import Evaluation, findings_of
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable
 from lastlook.frozen import Frozen
 from lastlook.lifecycle import not_open, withdraw
-from lastlook.plan import Evaluation, findings_of
 from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release
 from lastlook.records import (
     Address,

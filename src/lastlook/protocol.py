@@ -26,6 +26,7 @@ from lastlook.answers import (
 )
 from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
 from lastlook.errors import Applied, CanonicalError, Outcome, UnknownEffect, UnknownIntent
+from lastlook.evaluation import MAX_WAVES, Evaluation
 from lastlook.events import (
     ApplyAnswered,
     AttemptClosed,
@@ -36,7 +37,6 @@ from lastlook.events import (
     ReadChanged,
     StateChanged,
 )
-from lastlook.plan import MAX_WAVES, Evaluation, Look
 from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
 from lastlook.records import EPOCH, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.events import Event
-    from lastlook.plan import Plan
+    from lastlook.plan import Look, Plan
     from lastlook.ports import Journal, Store, Stored
     from lastlook.records import IntentRecord
 

@@ -1,17 +1,11 @@
-"""One connected gate at work: its systems, store, plans and index, and the execution of the protocol's commands.
-
-The two drivers differ in one word: the asynchronous one awaits what a command's execution returns.
-"""
+"""One connected gate at work: its systems, store, plans and index, and the execution of the protocol's commands."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import copy
 import datetime as dt
-import functools
-import inspect
 import secrets
 import threading
 import time
@@ -20,28 +14,26 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
-from lastlook.canonical import freeze
 from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Surroundings
-from lastlook.errors import CanonicalError, DeclarationError, EffectNotBound, UnknownEffect
+from lastlook.drivers import IN_BODY
+from lastlook.errors import CanonicalError, DeclarationError, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
-from lastlook.memory import Memory
 from lastlook.plan import Plan
-from lastlook.ports import Unreadable
 from lastlook.protocol import Limits, Scene
-from lastlook.records import Capture, Observation, State, Token
+from lastlook.reading import reader_of
+from lastlook.records import Capture, State
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lastlook.commands import Command, Protocol
     from lastlook.contract import Contract
+    from lastlook.drivers import Tap
     from lastlook.effects import Declared
-    from lastlook.events import Event
     from lastlook.index import Change
     from lastlook.ports import Clock, Store, Stored, System, Target
     from lastlook.premises import BindingPolicy
@@ -49,72 +41,10 @@ if TYPE_CHECKING:
     from lastlook.records import Address, IntentRecord
     from lastlook.validators import Registered
 
-__all__ = ["Runtime", "Tap", "drive", "drive_async", "in_body", "random_intent_id", "refuse_nesting"]
+__all__ = ["Runtime", "random_intent_id"]
 
 _OPEN, _PREDICATE = State.OPEN, Capture.PREDICATE
 _IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
-
-_IN_BODY: contextvars.ContextVar[str | None] = contextvars.ContextVar("lastlook_in_body", default=None)
-
-
-in_body = _IN_BODY.get
-"""The effect whose body runs here, or None."""
-
-
-def refuse_nesting() -> None:
-    """Raise where a gate is used inside an effect's body, whose check it would undo.
-
-    Raises:
-        EffectNotBound: always, inside a body.
-    """
-    name = _IN_BODY.get()
-    if name is not None:
-        raise EffectNotBound(
-            f"a gate was called inside the body of {name!r}, where the target is checked and locked: "
-            "call it after the body returns"
-        )
-
-
-class Tap:
-    """Where tests and tools listen to a gate, and step in at its commands.
-
-    Attributes:
-        listeners: called with each event.
-        before: called before each command; may raise.
-        after: called with each command and its reply; what it returns is the reply.
-        active: whether there is any of these.
-    """
-
-    def __init__(self) -> None:
-        self.listeners: list[Callable[[Event], None]] = []
-        self.before: list[Callable[[Command], Any]] = []
-        self.after: list[Callable[[Command, Any], Any]] = []
-        self.active = False
-
-    @contextlib.contextmanager
-    def listed(self, items: list[Any], item: Any) -> Generator[None]:
-        """Put somebody on one of the lists for as long as this lasts."""
-        items.append(item)
-        self.active = True
-        try:
-            yield
-        finally:
-            items.remove(item)
-            self.active = bool(self.listeners or self.before or self.after)
-
-    def step(self, command: Command, execute: Mapping[type[Any], Callable[[Any], Any]]) -> Any:
-        """Execute a command with whoever steps in before and after it."""
-        for before in tuple(self.before):
-            before(command)
-        reply = execute[type(command)](command)
-        for after in tuple(self.after):
-            reply = after(command, reply)
-        return reply
-
-    def emit(self, event: Event) -> None:
-        """Hand an event to every listener."""
-        for listener in tuple(self.listeners):
-            listener(event)
 
 
 class Runtime:
@@ -175,7 +105,7 @@ class Runtime:
             remember=self.remember,
             limits=limits,
         )
-        handlers: dict[type[Any], Callable[[Any], Any]] = {
+        handlers: Mapping[type[Any], Callable[[Any], Any]] = {
             Load: self._load,
             Observe: self._observe,
             FindRow: self._find_row,
@@ -240,20 +170,20 @@ class Runtime:
         if self._asynchronous:
 
             async def run_async(permit: Any) -> Any:
-                token = _IN_BODY.set(name)
+                token = IN_BODY.set(name)
                 try:
                     return await call(function, permit, fixed or arguments.thaw(stored))
                 finally:
-                    _IN_BODY.reset(token)
+                    IN_BODY.reset(token)
 
             return run_async
 
         def run(permit: Any) -> Any:
-            token = _IN_BODY.set(name)
+            token = IN_BODY.set(name)
             try:
                 return call(function, permit, fixed or arguments.thaw(stored))
             finally:
-                _IN_BODY.reset(token)
+                IN_BODY.reset(token)
 
         return run
 
@@ -427,110 +357,13 @@ class Runtime:
     # Reading.
 
     def _reader(self, addresses: Sequence[Address]) -> Callable[[], Any]:
-        """One batched read per system; a system that raises makes its own addresses unreadable, and no others."""
-        grouped: dict[int, tuple[System | None, list[int]]] = {}
-        for number, address in enumerate(addresses):
-            system = self.systems.get(address.kind) or self._owned(address.kind)
-            grouped.setdefault(id(system), (system, []))[1].append(number)
-        parts = [
-            (numbers, _guarded(system, [addresses[number] for number in numbers], asynchronous=self._asynchronous))
-            for system, numbers in grouped.values()
-        ]
-        if len(parts) == 1:
-            return parts[0][1]
-        return functools.partial(_gather, len(addresses), parts)
+        return reader_of(
+            lambda kind: self.systems.get(kind) or self._owned(kind), addresses, asynchronous=self._asynchronous
+        )
 
     def _owned(self, kind: str) -> System | None:
         owned = self.store.evidence
         return owned if owned is not None and kind in owned.kinds else None
-
-
-def drive(runtime: Runtime, protocol: Protocol[Any]) -> Any:
-    """Run a protocol to its end, executing each command."""
-    tap, execute, send = runtime.tap, runtime.execute, protocol.send
-    runtime.scene.emit = tap.emit if tap.listeners else None
-    step = tap.step if tap.before or tap.after else None
-    try:
-        command = send(None)
-        while True:
-            try:
-                reply = execute[type(command)](command) if step is None else step(command, execute)
-            except Exception as error:  # noqa: BLE001 - the protocol decides what a failed command means
-                command = protocol.throw(error)
-            else:
-                command = send(reply)
-    except StopIteration as stop:
-        return stop.value
-    except BaseException:
-        protocol.close()
-        raise
-
-
-async def drive_async(
-    runtime: Runtime, protocol: Protocol[Any], shielded: Callable[[Any], asyncio.Task[Any]] | None = None
-) -> Any:
-    """As `drive`, awaiting what is awaitable.
-
-    From the first apply on, the rest runs in a task of its own that a cancellation of the caller does not reach: the
-    effect's outcome is journaled, whoever still waits for it.
-    """
-    runtime.scene.emit = runtime.tap.emit if runtime.tap.listeners else None
-    owned = True
-    try:
-        command = next(protocol)
-        while True:
-            if shielded is not None and isinstance(command, Apply):
-                owned = False
-                return await asyncio.shield(shielded(_finish(runtime, protocol, command)))
-            command = await _step(runtime, protocol, command)
-    except StopIteration as stop:
-        return stop.value
-    except _Ended as ended:
-        return ended.value
-    finally:
-        if owned:
-            protocol.close()
-
-
-async def _finish(runtime: Runtime, protocol: Protocol[Any], command: Command) -> Any:
-    try:
-        while True:
-            command = await _step(runtime, protocol, command)
-    except _Ended as ended:
-        return ended.value
-    finally:
-        protocol.close()
-
-
-class _Ended(Exception):
-    def __init__(self, value: Any) -> None:
-        super().__init__()
-        self.value = value
-
-
-async def _step(runtime: Runtime, protocol: Protocol[Any], command: Command) -> Command:
-    tap = runtime.tap
-    try:
-        for before in tap.before:
-            started = before(command)
-            if inspect.isawaitable(started):
-                await started
-        reply = runtime.execute[type(command)](command)
-        if inspect.isawaitable(reply):
-            reply = await reply
-        for after in tap.after:
-            reply = after(command, reply)
-    except Exception as error:  # noqa: BLE001 - the protocol decides what a failed command means
-        failure = error
-    else:
-        try:
-            return protocol.send(reply)
-        except StopIteration as stop:
-            raise _Ended(stop.value) from None
-    try:
-        return protocol.throw(failure)
-    except StopIteration as stop:
-        raise _Ended(stop.value) from None
 
 
 def _undeclared(record: IntentRecord) -> str:
@@ -543,75 +376,6 @@ def _undeclared(record: IntentRecord) -> str:
 def random_intent_id() -> str:
     """A new random id of 128 bits."""
     return canonical.random_id(secrets.token_bytes(16))
-
-
-def _guarded(system: System | None, addresses: list[Address], *, asynchronous: bool) -> Callable[[], Any]:
-    """One batched read of a system: whatever it raises or answers, there is one frozen cell for each address."""
-    if system is None:
-        missing = tuple(Unreadable(f"no system answers for {address.kind!r}") for address in addresses)
-        return lambda: missing
-    if isinstance(system, Memory):
-        return system.reader(addresses)
-    count = len(addresses)
-
-    def failed(error: Exception) -> tuple[Unreadable, ...]:
-        return (Unreadable(f"{system.name} could not be read ({type(error).__name__})"),) * count
-
-    def checked(found: Any) -> tuple[Any, ...]:
-        cells = tuple(found)
-        if len(cells) != count:
-            raise ValueError(f"{len(cells)} observations for {count} addresses")
-        return tuple(_frozen(cell) for cell in cells)
-
-    async def later(found: Any) -> tuple[Any, ...]:
-        try:
-            return checked(await found)
-        except Exception as error:  # noqa: BLE001 - whatever a system raises, its evidence is unreadable
-            return failed(error)
-
-    def guarded() -> Any:
-        try:
-            found: Any = system.read_many(addresses)
-            if not inspect.isawaitable(found):
-                return checked(found)
-            if not asynchronous:
-                getattr(found, "close", bool)()
-                raise TypeError("it has to be awaited: use AsyncGate")
-        except Exception as error:  # noqa: BLE001 - as above
-            return failed(error)
-        return later(found)
-
-    return guarded
-
-
-def _frozen(cell: Any) -> Observation | Unreadable:
-    """What a system answered for one address, deep-frozen; what is frozen already is kept, with its identity."""
-    if isinstance(cell, Unreadable):
-        return cell
-    if type(cell) is not Observation or type(cell.token) is not Token:
-        return Unreadable(f"the system answered with {type(cell).__name__}, not with an observation and its token")
-    value = freeze(cell.value)
-    return cell if value is cell.value else Observation(cast("Any", value), cell.token)
-
-
-def _gather(size: int, parts: list[tuple[list[int], Callable[[], Any]]]) -> Any:
-    found: list[Any] = [None] * size
-    later: list[tuple[list[int], Any]] = []
-    for numbers, read in parts:
-        cells = read()
-        if inspect.isawaitable(cells):
-            later.append((numbers, cells))
-            continue
-        for number, cell in zip(numbers, cells, strict=True):
-            found[number] = cell
-    return _gather_later(found, later) if later else tuple(found)
-
-
-async def _gather_later(found: list[Any], later: list[tuple[list[int], Any]]) -> tuple[Any, ...]:
-    for numbers, cells in later:
-        for number, cell in zip(numbers, await cells, strict=True):
-            found[number] = cell
-    return tuple(found)
 
 
 def _registered(command: Judge, name: str, version: str) -> Registered | str:
