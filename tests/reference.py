@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["TRIES", "Answer", "Contract", "Premise", "ReferenceGate", "World", "text"]
 
 KEEP, REFRESH, REPLAN, BLOCK = range(4)
+NAMES = (-1,)
+"""Stands for the path of which fields a row has."""
 TRIES = 4
 """The first attempt, and three after a revalidation."""
 Read = tuple[Place, Any]
@@ -67,6 +69,8 @@ class World:
         if not key:
             return tuple(self.rows[at] for at in sorted(at for at in self.rows if at[0] == kind))
         value: Any = self.rows.get((kind, key), ABSENT)
+        if path == NAMES:
+            return ABSENT if value is ABSENT else tuple(sorted(value))
         for step in path:
             value = below(value, step)
         return value
@@ -95,9 +99,10 @@ class Contract:
     irreversible: bool
     foreign: frozenset[str]
 
-    def marks(self, kind: str, path: Path) -> bool:
-        """Whether policy marks a place."""
-        return not self.critical.isdisjoint([kind, *(f"{kind}.{name}" for name in path[:1])])
+    def marks(self, kind: str, key: Sequence[Any], path: Path) -> bool:
+        """Whether policy marks a place, or something in it where it is all rows of a kind."""
+        fields = [mark.partition(".")[2] for mark in self.critical if mark.startswith(f"{kind}.")]
+        return kind in self.critical or any(name in path[:1] or not key for name in fields)
 
 
 @dataclass
@@ -115,7 +120,11 @@ def text(place: Place) -> str:
     (kind, key), path = place
     parts: list[Any] = [part[1] if word(part) == "list" else part for part in key]
     row = f"/{''.join(parts)}" if [*map(type, parts)] == [str] else f"[{', '.join(map(repr, parts))}]"
-    steps = "".join(f"[{step!r}]" if number else f".{step}" for number, step in enumerate(path))
+    steps = (
+        " (which fields it has)"
+        if path == NAMES
+        else "".join(f"[{step!r}]" if number else f".{step}" for number, step in enumerate(path))
+    )
     return f"{kind}{row if parts else '/*'}{steps}"
 
 
@@ -136,12 +145,12 @@ class ReferenceGate:
         self.committed: Answer | None = None
 
     def read(self, tree: Any) -> list[Read]:
-        """What the agent reads: a row field by field, anything else as one."""
+        """What the agent reads: a row field by field, and which fields there are; anything else as one."""
         at, path = place = Reading(self.world, self.roots, {}).place(*next(resources(tree)))
         value = self.world.at(place)
         if path or word(value) != "map":
             return [(place, value)]
-        return [((at, (name,)), part) for name, part in value.items()]
+        return [((at, each), self.world.at((at, each))) for each in [NAMES, *((name,) for name in value)]]
 
     def propose(self, rests_on: Iterable[Read], *, prove: bool) -> Answer | None:
         """Record all that premises and refresh rules use, and the reads of the decision that none of them names.
@@ -149,15 +158,14 @@ class ReferenceGate:
         With `prove`, an answer instead, if a premise that is not awaited is not true. A one-shot call records nothing.
         """
         reading = Reading(self.world, self.roots, self.captured, capturing=True)
-        failed = self._judge(reading, [premise for premise in self.contract.premises if not premise.awaited])
+        awaited = {premise.label for premise in self.contract.premises if premise.awaited}
+        failed = {label: rank for label, rank in self._judge(reading).items() if label not in awaited}
         if failed and prove:
             return Answer(max(failed.values()), set(failed))
         self.one_shot = False
         self.recorded = reading.touched
         self.refreshed = self._refresh()
-        naming = Reading(self.world, self.roots, {}, capturing=True)
-        self._judge(naming, self.contract.premises)
-        used = [*naming.touched, *(read[0] for read in self.refreshed if read is not None)]
+        used = [*self.recorded, *(read[0] for read in self.refreshed if read is not None)]
         self.edges = [
             ((at, path), value)
             for (at, path), value in rests_on
@@ -168,10 +176,10 @@ class ReferenceGate:
     def look(self) -> tuple[Answer, dict[Address, int], dict[str, Any]]:
         """Validate everything; and what an attempt has to bind and to hand over."""
         reading = Reading(self.world, self.roots, self.captured, capturing=self.one_shot)
-        failed = self._judge(reading, self.contract.premises)
+        failed = self._judge(reading)
         for place, then in self.edges:
             if not same(then, self.world.at(place)):
-                critical = self.contract.irreversible or self.contract.marks(place[0][0], place[1])
+                critical = self.contract.irreversible or self.contract.marks(*place[0], place[1])
                 failed[f"rests on {text(place)}"] = BLOCK if critical else REPLAN
         now = self._refresh()
         moved = not self.one_shot and not all(map(_same_value, self.refreshed, now))
@@ -203,13 +211,13 @@ class ReferenceGate:
             if len(attempts) == TRIES:
                 return answer
 
-    def _judge(self, reading: Reading, premises: Sequence[Premise]) -> dict[str, int]:
+    def _judge(self, reading: Reading) -> dict[str, int]:
         """The severities of the premises that are not true. What they name is used, even if evaluation passes it by."""
         failed: dict[str, int] = {}
-        for premise in premises:
+        for premise in self.contract.premises:
             reading.each(list(named(premise.tree)), None, lambda part, _: reading.place(*part))
             if reading.each([premise.tree], None, reading.truth)[0] != [True]:
-                critical = any(self.contract.marks(kind, path) for kind, _, path in resources(premise.tree))
+                critical = any(self.contract.marks(*resource) for resource in resources(premise.tree))
                 failed[premise.label] = BLOCK if critical else premise.severity
         return failed
 

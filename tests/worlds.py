@@ -59,9 +59,7 @@ class Group:
             self.memories |= dict.fromkeys(kinds, memory)
         self.reset()
         declared = self._premises(draw.one_of([1, 2, 2, 3]), draw.number(1, 5))
-        # What an awaited premise names is known when the effect is proposed only if no key of it needs evidence.
-        last_may_wait = len(declared) > 1 and not analyse(declared[-1].condition).dynamic
-        required = len(declared) - (draw.odds(0.2) and last_may_wait)
+        required = len(declared) - (len(declared) > 1 and draw.odds(0.2))
         refresh = [draw.place(draw.one_of(FIELDS), 0, row=False) for _ in range(draw.one_of([0, 1, 1, 2]))]
         irreversible = draw.odds(0.15)
         marks = [kind if draw.odds(0.4) else f"{kind}.{draw.one_of(FIELDS)}" for kind in self.kinds]
