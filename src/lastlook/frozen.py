@@ -6,6 +6,7 @@ names of the fields.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 if TYPE_CHECKING:
@@ -18,15 +19,20 @@ __all__ = ["Frozen"]
 class _Fields:
     """`__dataclass_fields__`, made when somebody asks for it: `dataclasses.fields`, `asdict` and `replace` work."""
 
-    def __get__(self, _: object, owner: type[Frozen]) -> dict[str, Field[Any]]:
-        import dataclasses
+    def __get__(self, _: object, owner: type[Any]) -> dict[str, Field[Any]]:
+        return _fields_of(owner)
 
-        hints = owner.__annotations__ if owner is not Frozen else {}
-        defaults = {name: dataclasses.field(default=getattr(owner, name)) for name in hints if hasattr(owner, name)}
-        made: Any = dataclasses.make_dataclass(
-            owner.__name__, [(name, hint, defaults.get(name, dataclasses.field())) for name, hint in hints.items()]
-        )
-        return {field.name: field for field in dataclasses.fields(made)}
+
+@functools.cache
+def _fields_of(owner: type[Any]) -> dict[str, Field[Any]]:
+    import dataclasses
+
+    hints = owner.__annotations__ if owner is not Frozen else {}
+    defaults = {name: dataclasses.field(default=getattr(owner, name)) for name in hints if hasattr(owner, name)}
+    made: Any = dataclasses.make_dataclass(
+        owner.__name__, [(name, hint, defaults.get(name, dataclasses.field())) for name, hint in hints.items()]
+    )
+    return {field.name: field for field in dataclasses.fields(made)}
 
 
 @dataclass_transform(frozen_default=True)
