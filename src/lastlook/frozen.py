@@ -6,7 +6,6 @@ names of the fields.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 if TYPE_CHECKING:
@@ -19,12 +18,17 @@ __all__ = ["Frozen"]
 class _Fields:
     """`__dataclass_fields__`, made when somebody asks for it: `dataclasses.fields`, `asdict` and `replace` work."""
 
-    def __get__(self, _: object, owner: type[Any]) -> dict[str, Field[Any]]:
-        return _fields_of(owner)
+    def __init__(self) -> None:
+        self._known: dict[type, dict[str, Field[Any]]] = {}
+
+    def __get__(self, _: object, owner: type[Frozen]) -> dict[str, Field[Any]]:
+        found = self._known.get(owner)
+        if found is None:
+            found = self._known[owner] = _fields_of(owner)
+        return found
 
 
-@functools.cache
-def _fields_of(owner: type[Any]) -> dict[str, Field[Any]]:
+def _fields_of(owner: type[Frozen]) -> dict[str, Field[Any]]:
     import dataclasses
 
     hints = owner.__annotations__ if owner is not Frozen else {}
