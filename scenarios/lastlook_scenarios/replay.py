@@ -442,7 +442,7 @@ def main(argv: Sequence[str]) -> int:
     counts = dumps({**replay.to_json(), "malformed": malformed}, indent=True).decode()
     if given.json == "-":
         print(counts)
-    else:
+    elif replay.cases:
         print(replay.table())
         for disagreement in replay.disagreements:
             print(disagreement)

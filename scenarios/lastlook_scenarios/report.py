@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lastlook_scenarios.evaluation import Evaluation
     from lastlook_scenarios.faults import Omission
 
-__all__ = ["Row", "as_json", "heading", "mismatches", "rows", "show", "text"]
+__all__ = ["Row", "as_json", "closing", "heading", "mismatches", "rows", "show", "text"]
 
 _NONE: Final = "-"
 _TIME: Final = "a time, not judged"
@@ -89,6 +89,13 @@ def heading(evaluation: Evaluation) -> list[str]:
         f"seeds: {seeds}; omission {evaluation.options.seed}",
         "durable cells and two-client races need a database and are not part of this evaluation yet",
     ]
+
+
+def closing(evaluation: Evaluation) -> str:
+    """How many figures were judged, and how many things are not as they must be."""
+    judged = sum(row.note != _TIME for row in rows(evaluation))
+    wrong = len(mismatches(evaluation))
+    return f"{judged} figures compared, {wrong} {'mismatch' if wrong == 1 else 'mismatches'}"
 
 
 def _judged(section: str, name: str, paper: str, here: str, *, must: str | None = None, reason: str = "") -> Row:
@@ -238,9 +245,9 @@ def show(evaluation: Evaluation, *, stream: TextIO) -> None:
                     drawn.add_row(section, style="bold")
                 drawn.add_row(row.name, row.paper, row.here, row.note, style=None if row.ok else "bold red")
             Console(file=stream).print(drawn)
-            print(*heading(evaluation), sep="\n", file=stream)
+            print(*heading(evaluation), closing(evaluation), sep="\n", file=stream)
             return
-    print(text(table), "", *heading(evaluation), sep="\n", file=stream)
+    print(text(table), "", *heading(evaluation), closing(evaluation), sep="\n", file=stream)
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:

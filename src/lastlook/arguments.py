@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
     from lastlook.canonical import Value
 
-__all__ = ["MAX_ARGUMENTS", "Arguments"]
+__all__ = ["MAX_ARGUMENTS", "OPTIONS", "Arguments"]
 
 MAX_ARGUMENTS = 1 << 18
 """Bytes that all arguments together, an actor, or a result may have: what a record holds must surely fit into it."""
+
+OPTIONS = ("key", "expires", "actor", "supersedes")
+"""What a call carries beside its arguments, through `.options(...)`."""
 
 _SCALARS: tuple[type, ...] = (str, int, bool, Decimal, bytes, dt.date, dt.datetime, uuid.UUID)
 _CONTAINERS = (list, tuple, dict, Mapping, Sequence)
@@ -78,12 +81,32 @@ class Arguments:
         """The values by parameter name, defaults applied, each decoded strictly by its annotation.
 
         Raises:
-            TypeError: the call does not fit the signature, as Python itself would say.
+            TypeError: the call does not fit the signature; the effect and a near name are named.
             CanonicalError: a value is not of its annotation, or cannot be stored.
         """
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(self._misfit(kwargs) or f"{self._name}(): {error}") from None
         bound.apply_defaults()
         return {name: self._decode(name, value) for name, value in bound.arguments.items()}
+
+    def _misfit(self, kwargs: Mapping[str, Any]) -> str:
+        names = [parameter.name for parameter in self.parameters]
+        for name in kwargs:
+            if name == "permit":
+                return f"{self._name}() is given its permit by the gate: leave it out of the call"
+            if name not in self.names:
+                return f"{self._name}() has no parameter {name!r}{self._instead(name, names)}"
+        return ""
+
+    def _instead(self, name: str, names: list[str]) -> str:
+        if name in OPTIONS:
+            return f": it goes in {self._name}.options({name}=...)"
+        from difflib import get_close_matches  # only for a message
+
+        near = get_close_matches(name, names, 1)
+        return f": did you mean {near[0]!r}?" if near else f": it takes {', '.join(names) or 'none'}"
 
     def freeze(self, values: Mapping[str, Any]) -> Mapping[str, Value]:
         """The values as they are stored.

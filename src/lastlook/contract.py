@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from lastlook import canonical
@@ -25,17 +26,18 @@ from lastlook.expressions import (
     valid_until,
 )
 from lastlook.frozen import Frozen
+from lastlook.premises import Premise
 from lastlook.records import Grade
 from lastlook.validators import REGISTRY
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from lastlook.arguments import Arguments
     from lastlook.expressions import Analysis
     from lastlook.ports import Store, System, Target
-    from lastlook.premises import BindingPolicy, Premise
+    from lastlook.premises import BindingPolicy
     from lastlook.records import Address, Path, PremiseRecord, Token
 
 __all__ = ["Check", "Contract", "Pin", "Program", "RefreshRule", "Surroundings", "condition_text"]
@@ -180,6 +182,7 @@ class Contract:
         self.target = target
         self.irreversible = irreversible
         self.no_preconditions = no_preconditions
+        self._refuse_lists(premises=premises, awaits=awaits, refresh=refresh, lane=lane)
         self.premises = [(premise, False) for premise in premises] + [(premise, True) for premise in awaits]
         self.refresh = tuple(refresh)
         self._refresh = [field_place(field) for field in refresh]
@@ -222,15 +225,13 @@ class Contract:
         Raises:
             DeclarationError: an unknown kind or field, or a premise whose evidence can never reach its grade.
         """
-        for premise, _ in self.premises:
-            self._refuse_unknown(analyse(premise.condition), surroundings, strict_fields=strict_fields)
+        for expression in self._expressions():
+            self._refuse_unknown(analyse(expression), surroundings, strict_fields=strict_fields)
         slots = SlotTable()
         checks = tuple(self._check(premise, surroundings, slots, awaited=awaited) for premise, awaited in self.premises)
         for check in checks:
             self._refuse_unreachable(check, surroundings)
         refresh = tuple(RefreshRule(slots.slot(ref), path) for ref, path in self._refresh)
-        for ref, _ in self._refresh:
-            self.refuse_kind(ref_kind(ref), surroundings)
         self._program = self._assembled(slots, checks, refresh)
         self.surroundings = surroundings
 
@@ -378,6 +379,34 @@ class Contract:
 
     # Mistakes.
 
+    def _expressions(self) -> tuple[Expr[Any], ...]:
+        """Everything that the declaration says of arguments and evidence."""
+        conditions = (premise.condition for premise, _ in self.premises)
+        return (*conditions, *self.refresh, *self.target_parts(), *self._lane)
+
+    def _refuse_lists(self, **given: Sequence[object]) -> None:
+        for word, items in given.items():
+            if isinstance(items, str) or not isinstance(cast("object", items), Sequence):
+                raise DeclarationError(
+                    f"{self.name}(): {word} takes a list, not {_what(items)}: write {word}=[...], also for a single one"
+                )
+            for index, item in enumerate(items):
+                where = f"{self.name}(): {word}[{index}] is"
+                if word in ("premises", "awaits") and isinstance(item, Expr):
+                    raise DeclarationError(
+                        f"{where} a condition, not a premise: wrap it in block_unless(...) or replan_unless(...)"
+                    )
+                if word in ("premises", "awaits") and not isinstance(item, Premise):
+                    raise DeclarationError(f"{where} {_what(item)}, not a premise: write block_unless(condition)")
+                if word == "refresh" and not isinstance(item, Expr):
+                    raise DeclarationError(
+                        f"{where} {_what(item)}, not a field: write a field of a resource, such as order.note"
+                    )
+                if word == "lane" and not isinstance(item, Expr):
+                    raise DeclarationError(
+                        f"{where} {_what(item)}, not an expression: write an argument, such as arg.order_id"
+                    )
+
     def _refuse_mistakes(self, refresh: Sequence[Expr[Any]]) -> None:
         if not self.premises and not self.no_preconditions:
             raise DeclarationError(
@@ -389,14 +418,15 @@ class Contract:
             if premise.label in labels:
                 raise DeclarationError(f"{self.name}() declares the premise '{premise.label}' twice: once is enough")
             labels.add(premise.label)
-        for expression in (*(premise.condition for premise, _ in self.premises), *refresh, *self.lane_parts()):
+        for expression in self._expressions():
             self._refuse_arguments(analyse(expression))
         for shown, (ref, _) in zip(refresh, self._refresh, strict=True):
-            if any(analyse(part).static or analyse(part).collections for part in ref_key(ref)):
+            found = [part for part in ref_key(ref) if analyse(part).static or analyse(part).collections]
+            if found:
                 raise DeclarationError(
-                    f"{self.name}() refreshes {render(shown)}, whose row other evidence names: a refresh field is "
-                    "compared with what was shown, so name its row by an argument, or make it a premise with "
-                    "unchanged(...)"
+                    f"{self.name}() refreshes {render(shown)}, whose row other evidence names: the row of this refresh "
+                    f"field is found through {render(found[0])}: take its key as an argument (and check it by a "
+                    "premise), or use unchanged(...)"
                 )
         decisive = {
             (repr(ref), path)
@@ -412,8 +442,8 @@ class Contract:
 
     def _refuse_arguments(self, analysis: Analysis) -> None:
         for argument in sorted(analysis.arguments - self.arguments.names):
-            names = self.arguments.names
-            hint = _near(argument, names) or f": it takes {', '.join(sorted(names)) or 'none'}"
+            names = [parameter.name for parameter in self.arguments.parameters]
+            hint = _near(argument, names) or f": it takes {', '.join(names) or 'none'}"
             raise DeclarationError(f"{self.name}() has no parameter {argument!r}{hint}")
 
     def refuse_kind(self, kind: str, surroundings: Surroundings) -> None:
@@ -455,6 +485,19 @@ class Contract:
             f"{self.name}() could never be released: '{check.label}' {what}, which {target!r} cannot check: keep it in "
             "a system that can hold it, move it to the target's system, or accept=UNBOUND('why') on that premise"
         )
+
+
+def _what(value: object) -> str:
+    """What stands where something else belongs."""
+    if isinstance(value, Premise):
+        return f"the premise '{value.label}'"
+    if isinstance(value, Expr):
+        return repr(cast("Expr[object]", value))
+    if isinstance(value, Ref):
+        return f"the resource {value!r}"
+    if isinstance(value, bool):
+        return f"a plain {value}"
+    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _near(name: str, known: Collection[str], cutoff: float = 0.6) -> str:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from lastlook.arguments import MAX_ARGUMENTS
+from lastlook.arguments import MAX_ARGUMENTS, OPTIONS
 from lastlook.canonical import encode, freeze
 from lastlook.errors import DeclarationError
 from lastlook.frozen import Frozen
@@ -156,23 +156,50 @@ def make_effect(gate: Releasing, declared: Declared, options: Options) -> Any:
         return gate._propose(declared, options, args, kwargs)  # noqa: SLF001 - a gate's side for its effects
 
     def with_options(
-        *,
+        *arguments: Any,
         key: str | None = None,
         expires: dt.timedelta | None = None,
         actor: Mapping[str, Any] | None = None,
         supersedes: Intent[Any] | None = None,
+        **others: Any,
     ) -> Any:
+        if arguments or others:
+            raise TypeError(_no_option(declared.name, next(iter(others), None)))
         return make_effect(gate, declared, _checked(options, key, expires, actor, supersedes))
 
     effect: Any = functools.wraps(function)(call_async if inspect.iscoroutinefunction(function) else call)
     effect.__signature__ = declared.contract.arguments.signature
     effect.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "permit"}
-    effect.propose = propose
-    effect.options = with_options
+    effect.propose = _named(propose, function, "propose")
+    propose.__signature__ = effect.__signature__  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess] - what help() shows
+    effect.options = _named(with_options, function, "options")
+    with_options.__signature__ = _OPTIONS_SIGNATURE  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess] - as above
     effect.intent = functools.partial(gate._find, declared)  # noqa: SLF001 - a gate's side for its effects
     effect.contract = declared.contract
     effect.declared = (declared, options)
     return effect
+
+
+def _named(made: Any, function: Any, name: str) -> Any:
+    """A function of an effect, as tracebacks and help() name it."""
+    made.__name__, made.__module__ = name, function.__module__
+    made.__qualname__, made.__doc__ = f"{function.__qualname__}.{name}", getattr(Effect, name).__doc__
+    return made
+
+
+def _no_option(effect: str, name: str | None) -> str:
+    if name is None:
+        return f"{effect}.options() takes its options by name: {', '.join(OPTIONS)}"
+    from difflib import get_close_matches  # only for a message
+
+    near = get_close_matches(name, OPTIONS, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(OPTIONS)}"
+    return f"{effect}.options() has no option {name!r}: {hint}"
+
+
+_OPTIONS_SIGNATURE = inspect.Signature(
+    [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS]
+)
 
 
 def _checked(

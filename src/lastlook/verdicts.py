@@ -46,6 +46,9 @@ class Intent(Generic[R]):
     def __hash__(self) -> int:
         return hash(self.id)
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError("an intent is not a yes or no: call gate(intent)")
+
     def __repr__(self) -> str:
         return f"Intent({self.id!r}, {self.effect!r})"
 
@@ -139,9 +142,6 @@ class _Seen:
         self._effect = effect
         self._view = view
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError("a verdict is not a yes or no: test verdict.committed, or match verdict.outcome")
-
     @property
     def view(self) -> View:
         """What the validation found, as it found it."""
@@ -185,6 +185,9 @@ class Preview(_Seen):
     """What the gate would say now; it authorises nothing and applies nothing."""
 
     __slots__ = ()
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a preview is not a yes or no: test preview.outcome")
 
     def explain(self, *, reveal: bool = False) -> str:
         """The preview as text; `reveal` shows values that were not declared public."""
@@ -230,6 +233,9 @@ class Verdict(_Seen, Generic[R]):
         self._result = result
         self._reason = reason
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a verdict is not a yes or no: test verdict.committed, or match verdict.outcome")
+
     @property
     def committed(self) -> bool:
         """Whether the target acknowledged the effect."""
@@ -261,7 +267,7 @@ class Verdict(_Seen, Generic[R]):
             return f"{self._effect} is being attempted: do not call it again; ask by gate(intent){why}"
         if self.applied in (Applied.BUSY, Applied.REJECTED, Applied.IN_PROGRESS):
             return f"{self._effect}: nothing was applied; safe to try again{why}"
-        texts = [finding.because or finding.text for finding in self.findings]
+        texts = [_model_text(finding) for finding in self.findings]
         if not texts:
             return f"{self.outcome.name} {self._effect}: {self._why() or 'no premise holds it up'}"
         added = f" ({self._reason})" if self._reason else ""
@@ -284,6 +290,13 @@ def stop_for(verdict: Verdict[Any]) -> EffectStopped:
     if verdict.outcome is Outcome.REPLAN:
         return ReplanRequired(verdict, text)
     return EffectBlocked(verdict, text)
+
+
+def _model_text(finding: Finding) -> str:
+    """What a model reads of a premise: its reason is none where nobody could tell."""
+    if finding.because and finding.holds is None:
+        return f"{finding.because} (could not be verified)"
+    return finding.because or finding.text
 
 
 def _finding_text(finding: Finding) -> str:

@@ -95,6 +95,20 @@ def test_the_times_are_beside_the_papers(found: evaluation.Evaluation) -> None:
     assert timed["ATR, p50 us"] == "10.8"
 
 
+def test_the_count_of_mismatches_closes_the_table(found: evaluation.Evaluation) -> None:
+    """The last line counts the judged figures and the mismatches; a difference with a reason and a time are none."""
+    stream = io.StringIO()
+    report.show(found, stream=stream)
+    rows = report.rows(found)
+    assert any(row.ok and row.here != row.paper and "time" not in row.note for row in rows)
+    judged = sum("time" not in row.note for row in rows)
+    assert stream.getvalue().splitlines()[-1] == f"{judged} figures compared, 0 mismatches"
+    planted = replace(found, table2=[("name", "REFRESH", "KEEP"), *found.table2[1:]], disagreements=["x"])
+    assert report.closing(planted) == f"{judged} figures compared, 2 mismatches"
+    planted = replace(found, disagreements=["x"])
+    assert report.closing(planted) == f"{judged} figures compared, 1 mismatch"
+
+
 def test_what_was_not_run_is_said(found: evaluation.Evaluation) -> None:
     """The seeds are printed, and that the parts which need a database are not there yet."""
     lines = "\n".join(report.heading(found))

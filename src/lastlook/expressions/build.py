@@ -22,6 +22,7 @@ __all__ = [
     "arithmetic",
     "as_utc",
     "before",
+    "binding_hint",
     "call",
     "compare",
     "condition",
@@ -268,8 +269,15 @@ def condition(node: Node, where: str) -> Node:
     """The node, unless it can never be true or false."""
     value = node.args[0] if node.op == "lit" else True
     if node.op in NUMBERS or node.op in LISTS or node.op == "as_utc" or type(value) is not bool:
-        raise DeclarationError(f"{where} takes conditions: {render_node(node)} is neither true nor false")
+        raise DeclarationError(
+            f"{where} takes conditions: {render_node(node)} is neither true nor false{binding_hint(where)}"
+        )
     return node
+
+
+def binding_hint(where: str) -> str:
+    """What is nearly always the matter where `&` or `|` got something else than a condition."""
+    return f": {where} binds more tightly than ==: write (a == b) {where} c" if where in {"&", "|"} else ""
 
 
 def logic(op: str, *nodes: Node) -> Node:

@@ -104,7 +104,9 @@ def condition_of(value: object, where: str) -> Node:
     ref = reference_in(value)
     if ref is not None:
         raise DeclarationError(f"{where} got the resource {render_ref(ref)}: name one of its fields, or exists(...)")
-    raise DeclarationError(f"{where} got a plain {type(value).__name__} instead of a condition over evidence")
+    raise DeclarationError(
+        f"{where} got a plain {type(value).__name__} instead of a condition over evidence{build.binding_hint(where)}"
+    )
 
 
 class Expr(Generic[T]):
