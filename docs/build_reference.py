@@ -23,6 +23,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 REFERENCE: Final = ROOT / "docs" / "reference"
 WIDTH: Final = 100
 """Longer signatures have a line for each parameter."""
+PRIVATE: Final = re.compile(r"\b_(?=[A-Z])")
+"""What marks a module's own types, which a signature names as `Key` or `R`."""
 
 FACES: Final = ("lastlook", "lastlook.testing", "lastlook.events")
 """Every name of these stands on a page."""
@@ -171,8 +173,9 @@ def signature(node: Function, name: str, *, method: bool) -> str:
     parts += [_parameter(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
     if given.kwarg:
         parts.append(f"**{_parameter(given.kwarg)}")
+    parts = [PRIVATE.sub("", part) for part in parts]
     start = f"async {name}" if isinstance(node, ast.AsyncFunctionDef) else name
-    end = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
+    end = f" -> {PRIVATE.sub('', ast.unparse(node.returns))}" if node.returns and node.name != "__init__" else ""
     line = f"{start}({', '.join(parts)}){end}"
     return line if len(line) <= WIDTH else "\n".join([f"{start}(", *(f"    {part}," for part in parts), f"){end}"])
 
