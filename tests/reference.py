@@ -169,7 +169,7 @@ class ReferenceGate:
         self.edges = [
             ((at, path), value)
             for (at, path), value in rests_on
-            if not any(at == other and path[: len(way)] == way[: len(path)] for other, way in used)
+            if not any(at == other and (path == way or (way and path[: len(way)] == way)) for other, way in used)
         ]
         return None
 
@@ -178,8 +178,9 @@ class ReferenceGate:
         reading = Reading(self.world, self.roots, self.captured, capturing=self.one_shot)
         failed = self._judge(reading)
         for place, then in self.edges:
-            if not same(then, self.world.at(place)):
-                critical = self.contract.irreversible or self.contract.marks(*place[0], place[1])
+            critical = self.contract.irreversible or self.contract.marks(*place[0], place[1])
+            loose = critical and place[0][0] in self.contract.foreign
+            if loose or not same(then, self.world.at(place)):
                 failed[f"rests on {text(place)}"] = BLOCK if critical else REPLAN
         now = self._refresh()
         moved = not self.one_shot and not all(map(_same_value, self.refreshed, now))

@@ -196,7 +196,16 @@ class Contract:
         self.digest = canonical.digest(
             (
                 name,
-                tuple((condition_text(p.condition), p.severity.name, awaited) for p, awaited in self.premises),
+                irreversible,
+                tuple(
+                    (
+                        condition_text(p.condition),
+                        p.severity.name,
+                        p.accept.reason if p.accept else None,
+                        awaited,
+                    )
+                    for p, awaited in self.premises
+                ),
                 tuple(condition_text(field) for field in refresh),
             ),
             kind="contract",
@@ -351,9 +360,8 @@ class Contract:
             surroundings.is_critical(kind, field, whole=kind in analysis.collections) for kind, field in named
         )
         effective = Outcome.BLOCK if critical else severity
-        present = {ref_kind(ref) for ref, path in analysis.static if not path} - analysis.collections
         grades = [
-            surroundings.grade(kind, whole=kind in analysis.collections, absence=kind in present)
+            surroundings.grade(kind, whole=kind in analysis.collections, absence=kind in analysis.presence)
             for kind in analysis.kinds
         ]
         reads_clock = any(_reads_clock(name, version) for name, version, _, _ in pins)

@@ -115,6 +115,6 @@ def _failed(error: Exception) -> ApplyResult:
 def _done(attempt: Attempt, value: Any) -> ApplyResult:
     try:
         stored = attempt.encode(value)
-    except ValueError:
+    except Exception:  # noqa: BLE001 - whatever the conversion raises comes after the effect
         stored = None  # it has happened: a result that cannot be stored is stored as absent
     return ApplyResult(Applied.COMMITTED, value=value, stored=stored)

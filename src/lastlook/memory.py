@@ -47,12 +47,13 @@ _CAPABILITIES = Capabilities(durable=False, rolls_back=True, closes=True, checks
 class MemoryPermit:
     """What an effect's body may do on a `Memory` while it runs; its writes land with the check, or not at all."""
 
-    __slots__ = ("_attempt", "_memory", "_open", "_silent", "_writes")
+    __slots__ = ("_attempt", "_memory", "_open", "_read", "_silent", "_writes")
 
     def __init__(self, memory: Memory, attempt: Attempt) -> None:
         self._memory = memory
         self._attempt = attempt
         self._writes: dict[Address, Mapping[str, Value] | None] = {}
+        self._read: dict[Address, Observation] = {}
         self._open = True
         self._silent = False
 
@@ -72,23 +73,30 @@ class MemoryPermit:
         address = self._memory.address(kind, key)
         if address in self._writes:
             return self._writes[address]
-        return self._memory.row(kind, key)
+        cell = self._memory.cell(address)
+        if isinstance(cell, Unreadable):
+            message = f"{address} could not be read: {cell.reason}"
+            raise LookupError(message)  # noqa: TRY004 - no wrong type: there is no answer
+        self._read.setdefault(address, cell)
+        return None if cell.value is ABSENT else cast("Mapping[str, Value]", cell.value)
 
     def change(self, kind: str, key: _Key, /, **fields: object) -> None:
         """Set fields of a row, which is created if there is none."""
+        self._check()
+        address = self._memory.row_address(kind, key)
         row = dict(self.row(kind, key) or {})
         row.update({name: canonical.freeze(value, path=name) for name, value in fields.items()})
-        self._writes[self._memory.address(kind, key)] = _row(row)
+        self._writes[address] = _row(row)
 
     def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Put a whole row in place of whatever is there."""
         self._check()
-        self._writes[self._memory.address(kind, key)] = _row(row)
+        self._writes[self._memory.row_address(kind, key)] = _row(row)
 
     def delete(self, kind: str, key: _Key, /) -> None:
         """Remove a row; no error if there is none."""
         self._check()
-        self._writes[self._memory.address(kind, key)] = None
+        self._writes[self._memory.row_address(kind, key)] = None
 
     def no_write(self) -> None:
         """Say that this effect writes nothing here on purpose; without it a body that writes nothing is refused."""
@@ -177,25 +185,25 @@ class Memory:
     def change(self, kind: str, key: _Key, /, **fields: object) -> None:
         """Another actor's write: set fields of a row, which is created if there is none."""
         frozen = {name: canonical.freeze(value, path=name) for name, value in fields.items()}
-        address = self.address(kind, key)
+        address = self.row_address(kind, key)
         with self._writing():
             self._put(address, _row({**(self.row(kind, key) or {}), **frozen}))
 
     def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Another actor's write: a whole row in place of whatever is there."""
-        address, frozen = self.address(kind, key), _row(row)
+        address, frozen = self.row_address(kind, key), _row(row)
         with self._writing():
             self._put(address, frozen)
 
     def delete(self, kind: str, key: _Key, /) -> None:
         """Another actor removes a row; no error if there is none."""
-        address = self.address(kind, key)
+        address = self.row_address(kind, key)
         with self._writing():
             self._put(address, None)
 
     def drop(self, kind: str, key: _Key, field: str, /) -> None:
         """Another actor removes one field of a row: absent is not null."""
-        address = self.address(kind, key)
+        address = self.row_address(kind, key)
         with self._writing():
             row = {name: value for name, value in (self.row(kind, key) or {}).items() if name != field}
             self._put(address, _row(row))
@@ -265,6 +273,22 @@ class Memory:
         if key == () or isinstance(key, bool):
             raise CanonicalError(f"{kind}: {key!r} is no row's key: give it a text, a number, or a tuple of them")
         return Address(self._known(kind), cast("Any", key if isinstance(key, tuple) else (key,)))
+
+    def row_address(self, kind: str, key: _Key, /) -> Address:
+        """As `address`, of a row that can be written.
+
+        Raises:
+            LookupError: this memory has no such kind.
+            DeclarationError: it is a query, which only answers.
+        """
+        if kind in self._queries:
+            raise DeclarationError(f"{kind!r} is a query, which cannot be written: write the rows that it is asked of")
+        return self.address(kind, key)
+
+    def cell(self, address: Address, /) -> Observation | Unreadable:
+        """What is at an address now, for whoever is inside."""
+        self._note(address)
+        return self._cells[address.identity]
 
     def reader(self, addresses: Sequence[Address], /) -> Callable[[], tuple[Observation | Unreadable, ...]]:
         """A compiled `read_many` for a fixed list of addresses, which never raises."""
@@ -385,8 +409,12 @@ class Memory:
             return ApplyResult(_FAILED, error=EffectNotBound(message), reason=message)
         try:
             stored = attempt.encode(value)
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001 - whatever the conversion raises, nothing is committed
             return ApplyResult(_FAILED, error=error, reason="the result cannot be stored")
+        for address, cell in permit._read.items():  # noqa: SLF001 - the permit is this module's own
+            now_there = self._cells[address.identity]
+            if now_there is not cell and now_there.token != cell.token:
+                return ApplyResult(_REJECTED, reason=f"{address} moved while the body ran")
         for address in writes if self._held else ():
             if address in self._held:
                 return ApplyResult(_BUSY, reason=f"{address} is locked by another session")

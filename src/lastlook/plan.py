@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lastlook.ports import Bound
     from lastlook.records import IntentRecord, Path, Token
 
-__all__ = ["Look", "Plan"]
+__all__ = ["Kept", "Look", "Plan"]
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
 _BLOCK = Outcome.BLOCK
@@ -40,6 +40,8 @@ _PREDICATE = Capture.PREDICATE
 _FIELD = Capture.FIELD
 
 _NO_ENV = cast("Env", None)
+_MAX_HINTS = 64
+"""Of how many different hints a plan remembers what they touch."""
 _PLAIN = frozenset({int, str, bool})
 """Types of which two equal values are the same one."""
 
@@ -103,11 +105,11 @@ class Plan:
         "_hints",
         "_regular",
         "addresses",
-        "binding",
         "body",
         "bound",
         "capture",
         "contract",
+        "edges",
         "everything",
         "generation",
         "identities",
@@ -116,12 +118,10 @@ class Plan:
         "observe",
         "one_engine",
         "places",
-        "preview",
         "program",
         "reader",
         "record",
         "salt",
-        "seen",
         "simple",
         "slot_index",
         "spare",
@@ -166,7 +166,11 @@ class Plan:
         for found in self.places:
             found.recorded = tuple(watch for watch in found.watches.values() if watch.digests)
             found.decisive = found.decisive or any(watch.mask or watch.edge for watch in found.watches.values())
-            found.grade = surroundings.grade(found.address.kind) if found.decisive else _UNBOUND
+            whole = found.address.is_collection
+            found.grade = surroundings.grade(found.address.kind, whole=whole) if found.decisive else _UNBOUND
+        self.edges = tuple(
+            (index, watch) for index, found in enumerate(self.places) for watch in found.watches.values() if watch.edge
+        )
         self.addresses = tuple(found.address for found in self.places)
         self.simple = (
             self._regular
@@ -177,17 +181,13 @@ class Plan:
         self.bound = tuple(index for index, found in enumerate(self.places) if found.grade is _BOUND)
         # Where the agent's read and the proposal's differ, only the recorded digests say what was read.
         at_hand: Mapping[str, Observation] = {} if record.differences else seen
-        self.seen: tuple[Observation | None, ...] = tuple(at_hand.get(address.identity) for address in self.addresses)
-        self._rest()
+        self.keep = Kept(self, tuple(at_hand.get(address.identity) for address in self.addresses))
         _ = self.always
 
-    def _rest(self) -> None:
-        """Prepare the answer of a look at which nothing differs."""
-        self.keep = Look(self, self.seen)
-        self.keep.prepare(_NO_ENV, ())
-        self.keep.judge_tokens()
-        self.binding = tuple([(self.addresses[n], cell) for n in self.bound if (cell := self.seen[n]) is not None])
-        self.preview = Preview(self.keep.outcome, self.record.effect, self.intent, self.keep)
+    @property
+    def seen(self) -> tuple[Observation | None, ...]:
+        """The observations that every look is compared with; None where only recorded digests are at hand."""
+        return cast("tuple[Observation | None, ...]", self.keep.cells)
 
     def _place_slots(self, places: dict[str, _Place]) -> tuple[int, ...]:
         """Where each slot's observation stands among the places; -1 where its key depends on evidence."""
@@ -269,14 +269,14 @@ class Plan:
     def look(self, cells: tuple[Seen, ...]) -> Look:
         """Diff one look against what was recorded (lines 4-5); the affected premises are yet to run."""
         standing = self.always if self.generation != REGISTRY.generation else self.standing
-        if not standing and cells == self.seen:
-            return self.keep
+        keep = self.keep
+        if not standing and cells == keep.cells:
+            return keep
         look = Look(self, cells)
-        look.compare()
-        if not look.differing and cells != self.seen and (look.doubts is None or not look.doubts.unusable):
+        look.compare(cast("Sequence[Observation | None]", keep.cells))
+        if not look.differing and cells != keep.cells and (look.doubts is None or not look.doubts.unusable):
             # The values are the recorded ones and no token contradicts: from now on, identity tells.
-            self.seen = cast("tuple[Observation | None, ...]", cells)
-            self._rest()
+            self.keep = Kept(self, cells)
         return look
 
     def judge(self, cells: tuple[Seen, ...]) -> Look | None:
@@ -284,7 +284,7 @@ class Plan:
         if self.program.volatile:
             return None
         look = self.look(cells)
-        if look is not self.keep:
+        if type(look) is not Kept:
             if look.start(None):
                 return None
             look.decide()
@@ -311,9 +311,11 @@ class Plan:
         look = Look(self, cells)
         known = self._hints.get((reached, fields))
         if known is None:
+            if len(self._hints) >= _MAX_HINTS:
+                self._hints.clear()
             known = self._hints[reached, fields] = self._find_hinted(reached, fields)
         look.differing, look.mask = known
-        if cells != self.seen:
+        if cells != self.keep.cells:
             for index, cell in enumerate(cells):
                 if type(cell) is not Observation:
                     look.doubt().unreadable.append(index)
@@ -344,6 +346,22 @@ class Plan:
             known = tuple([number for number in range(mask.bit_length()) if mask >> number & 1])
             self.program.affected[mask] = known
         return known
+
+    def can_hold(self, index: int, cell: Observation) -> bool:
+        """Whether the target, or the store for its own evidence, can compare what was seen at a place."""
+        found, surroundings = self.places[index], cast("Surroundings", self.contract.surroundings)
+        kind = found.address.kind
+        absent = cell.value is ABSENT
+        grade = surroundings.grade(kind, whole=found.address.is_collection, absence=absent) if absent else found.grade
+        return grade is not _UNBOUND and surroundings.can_bind(kind, cell.token)
+
+    def edge_severity(self, index: int, watch: _Watch) -> Outcome:
+        """What a change means of which no premise says whether it matters."""
+        address = self.addresses[index]
+        critical = cast("Surroundings", self.contract.surroundings).is_critical(
+            address.kind, str(watch.path[0]) if watch.path else "", whole=address.is_collection
+        )
+        return _BLOCK if critical or self.contract.irreversible else _REPLAN
 
 
 class _Doubts:
@@ -377,13 +395,17 @@ class Look(Evaluation):
         cells: one observation per place of the plan.
         differing: index of the place and the watch of every recorded part that differs.
         outcome: set by `decide`.
-        unbindable: the checks whose evidence carries a token that can't be bound to.
+        unbindable: the checks that must be bound, and whose evidence nothing can hold still until the effect.
+        loose: the conservative edges of which the same is true, by place and watch.
+        weak: the kinds whose evidence cannot be held, whether or not it must.
     """
 
-    __slots__ = ("cells", "differing", "doubts", "mask", "outcome", "plan", "unbindable")
+    __slots__ = ("cells", "differing", "doubts", "loose", "mask", "outcome", "plan", "unbindable", "weak")
 
     outcome: Outcome
     unbindable: tuple[int, ...]
+    loose: tuple[tuple[int, _Watch], ...]
+    weak: frozenset[str]
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
@@ -393,13 +415,12 @@ class Look(Evaluation):
         self.mask = 0
         self.doubts: _Doubts | None = None
 
-    def compare(self) -> None:
-        """Find the cells that moved, and narrow each to the recorded parts that differ.
+    def compare(self, seen: Sequence[Observation | None]) -> None:
+        """Find the cells that moved since `seen`, and narrow each to the recorded parts that differ.
 
         A row's token moves with any of its fields: what counts is which of the recorded parts differ.
         """
         plan = self.plan
-        seen = plan.seen
         differing: list[tuple[int, _Watch]] = []
         self.differing = differing
         for index, now in enumerate(self.cells):
@@ -430,8 +451,8 @@ class Look(Evaluation):
                     a, b = at(was, watch.path), at(value, watch.path)
                 if a is b:
                     continue
-                kind: Any = type(a)
-                if (a == b) if kind is type(b) and kind in _PLAIN else canonical.same(a, b):
+                plain = type(a) is type(b) and type(a) in _PLAIN
+                if a == b if plain else canonical.same(a, b):
                     continue
                 differing.append((index, watch))
                 if order == 0:
@@ -525,57 +546,39 @@ class Look(Evaluation):
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
         worst = self.worst
         for index, watch in self.differing:
-            severity = self._edge_severity(index, watch) if watch.edge else _KEEP
+            severity = self.plan.edge_severity(index, watch) if watch.edge else _KEEP
             if watch.refreshes and severity < _REFRESH:
                 severity = _REFRESH
             worst = max(worst, severity)
         if self.doubts is None and not self.program.joins:
-            self.unbindable = self.plan.keep.unbindable
+            keep = self.plan.keep
+            self.unbindable, self.loose, self.weak = keep.unbindable, keep.loose, keep.weak
         else:
-            self.unbindable = self._find_unbindable(self.doubts or _Doubts())
-        self.outcome = _BLOCK if self.unbindable else worst
+            self.find_loose(self.doubts or _Doubts())
+        self.outcome = _BLOCK if self.unbindable or self.loose else worst
 
-    def judge_tokens(self) -> None:
-        """For the look at which nothing differs: whether all that has to be bound carries a token that can be."""
-        surroundings = cast("Surroundings", self.plan.contract.surroundings)
-        bad = {
-            found.address.kind
-            for found, cell in zip(self.plan.places, self.cells, strict=True)
-            if found.grade is not _UNBOUND
-            and cell is not None
-            and not surroundings.can_bind(found.address.kind, cast("Observation", cell).token)
-        }
-        checks = self.program.checks
-        self.unbindable = tuple(
-            n for n, check in enumerate(checks) if bad and check.binds and not check.analysis.kinds.isdisjoint(bad)
-        )
-        self.outcome = _BLOCK if self.unbindable else _KEEP
-
-    def _edge_severity(self, index: int, watch: _Watch) -> Outcome:
-        contract = self.plan.contract
-        address = self.plan.addresses[index]
-        critical = cast("Surroundings", contract.surroundings).is_critical(
-            address.kind, str(watch.path[0]) if watch.path else "", whole=address.is_collection
-        )
-        return _BLOCK if critical or contract.irreversible else _REPLAN
-
-    def _find_unbindable(self, doubts: _Doubts) -> tuple[int, ...]:
-        """Premises that need binding and rest on a token that is weak, foreign, unfaithful or contradicting."""
+    def find_loose(self, doubts: _Doubts) -> None:
+        """The binding policy: what must be bound, and rests on what nothing can hold still until the effect."""
         plan = self.plan
-        surroundings = cast("Surroundings", plan.contract.surroundings)
-        bad = [plan.addresses[index].kind for index in (*doubts.unfaithful, *doubts.contradicting)]
-        for index in doubts.suspect:
-            found, cell = plan.places[index], cast("Observation", self.cells[index])
-            if found.grade is not _UNBOUND and not surroundings.can_bind(found.address.kind, cell.token):
-                bad.append(found.address.kind)
+        shaky = {*doubts.unfaithful, *doubts.contradicting}
+        for index, found in enumerate(plan.places):
+            cell = self.cells[index]
+            if found.decisive and isinstance(cell, Observation) and not plan.can_hold(index, cell):
+                shaky.add(index)
+        bad = {plan.addresses[index].kind for index in shaky if plan.places[index].grade is not _UNBOUND}
         if self.results and plan.program.joins:
-            bad.extend(self._unbindable_reached())
-        if not bad:
-            return plan.keep.unbindable
-        return tuple(
+            bad.update(self._unbindable_reached())
+        self.weak = frozenset(bad)
+        # INVARIANT: what must be bound and cannot be never goes out, whatever an older declaration allowed.
+        self.unbindable = tuple(
             number
             for number, check in enumerate(plan.program.checks)
-            if number in plan.keep.unbindable or (check.binds and not check.analysis.kinds.isdisjoint(bad))
+            if check.binds and (check.grade is _UNBOUND or not check.analysis.kinds.isdisjoint(bad))
+        )
+        self.loose = tuple(
+            (index, watch)
+            for index, watch in plan.edges
+            if plan.edge_severity(index, watch) is _BLOCK and (index in shaky or plan.places[index].grade is _UNBOUND)
         )
 
     def _unbindable_reached(self) -> list[str]:
@@ -593,10 +596,11 @@ class Look(Evaluation):
 
     def binding(self) -> tuple[Bound, ...]:
         """B(e): the decisive evidence that the target can check, with exactly the observations that were validated."""
-        if self is self.plan.keep:
-            return self.plan.binding
-        addresses, cells = self.plan.addresses, self.cells
-        found = tuple([(addresses[n], cell) for n in self.plan.bound if type(cell := cells[n]) is Observation])
+        plan, cells = self.plan, self.cells
+        addresses = plan.addresses
+        found = tuple([(addresses[n], cell) for n in plan.bound if type(cell := cells[n]) is Observation])
+        if self.weak:
+            found = tuple([bound for n, bound in zip(plan.bound, found, strict=True) if plan.can_hold(n, bound[1])])
         return found if not self.results or not self.program.joins else self._joined(found, _BOUND)
 
     def owned(self) -> tuple[Bound, ...]:
@@ -643,10 +647,15 @@ class Look(Evaluation):
     @property
     def bindings(self) -> Mapping[str, Grade]:
         """The grade that each premise's evidence reached."""
-        return {
-            check.label: _UNBOUND if number in self.unbindable else check.grade
-            for number, check in enumerate(self.plan.program.checks)
+        plan = self.plan
+        grades = {
+            check.label: _UNBOUND if not check.analysis.kinds.isdisjoint(self.weak) else check.grade
+            for check in plan.program.checks
         }
+        for index, watch in plan.edges:
+            grade = _UNBOUND if (index, watch) in self.loose else plan.places[index].grade
+            grades[f"rests on {place(plan.addresses[index], watch.path)}"] = grade
+        return grades
 
     @property
     def accepted(self) -> Mapping[str, str]:
@@ -669,13 +678,21 @@ class Look(Evaluation):
         found = list(findings_of(self, plan.contract.is_public, reveal=reveal))
         for number in self.unbindable:
             check = plan.program.checks[number]
-            text = f"{check.label}: its evidence carries a token that the target cannot be bound to"
+            text = (
+                f"{check.label}: nothing can hold its evidence still until the effect"
+                if check.grade is _UNBOUND
+                else f"{check.label}: its evidence carries a token that the target cannot be bound to"
+            )
             found.append(Finding(check.label, _BLOCK, None, text, check.because))
         for index, watch in self.differing:
             if watch.edge:
                 where = place(plan.addresses[index], watch.path)
                 text = f"{where} changed, the decision rests on it, and no premise says whether that matters"
-                found.append(Finding(f"rests on {where}", self._edge_severity(index, watch), None, text, ""))
+                found.append(Finding(f"rests on {where}", plan.edge_severity(index, watch), None, text, ""))
+        for index, watch in self.loose:
+            where = place(plan.addresses[index], watch.path)
+            text = f"{where}: the decision rests on it, and nothing can hold it still until the effect"
+            found.append(Finding(f"rests on {where}", _BLOCK, None, text, ""))
         return tuple(found)
 
     def body(self) -> dict[str, Value]:
@@ -706,12 +723,38 @@ class Look(Evaluation):
         }
 
 
+class Kept(Look):
+    """The look at which nothing differs: decided once for all gates that find the same observations.
+
+    Attributes:
+        preview: what a preview says of it.
+    """
+
+    __slots__ = ("_binding", "preview")
+
+    def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
+        super().__init__(plan, cells)
+        self.prepare(_NO_ENV, ())
+        self.find_loose(_Doubts())
+        self.outcome = _BLOCK if self.unbindable or self.loose else _KEEP
+        self._binding = super().binding()
+        self.preview = Preview(self.outcome, plan.record.effect, plan.intent, self)
+
+    def binding(self) -> tuple[Bound, ...]:
+        """B(e), worked out beforehand."""
+        return self._binding
+
+
 def _token(token: Token) -> tuple[str, str, int | str | bytes]:
     return (token.kind, token.namespace, token.value)
 
 
 def _conservative_edges(record: IntentRecord) -> tuple[int, ...]:
-    """The reads that decisions rest on and that no premise or refresh rule names, even in part."""
+    """The reads that decisions rest on and that no premise or refresh rule names.
+
+    A premise names a read by its path or by one that the read lies under. To ask whether there is a row names none of
+    its fields, and a premise about a part does not speak for the whole.
+    """
     named = {
         (record.reads[index].address.identity, record.reads[index].path)
         for indexes in (*(premise.evidence for premise in record.premises), record.refresh)
@@ -721,9 +764,7 @@ def _conservative_edges(record: IntentRecord) -> tuple[int, ...]:
     for decision in record.decisions:
         for index in decision.rests_on:
             read = record.reads[index]
-            if not any(
-                identity == read.address.identity and path[: len(read.path)] == read.path[: len(path)]
-                for identity, path in named
-            ):
+            prefixes = {read.path, *(read.path[:length] for length in range(1, len(read.path)))}
+            if not any((read.address.identity, path) in named for path in prefixes):
                 edges[index] = None
     return tuple(edges)

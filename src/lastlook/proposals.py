@@ -11,7 +11,7 @@ from lastlook.answers import transition
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Load, Now, Read
-from lastlook.errors import Applied, DeclarationError, KeyReused, Outcome
+from lastlook.errors import Applied, DeclarationError, EffectStopped, KeyReused, Outcome
 from lastlook.evaluation import Evaluation, findings_of
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.contract import Contract
-    from lastlook.errors import EffectStopped
     from lastlook.ports import Append, Stored
     from lastlook.protocol import Scene
     from lastlook.records import Path
@@ -102,7 +101,7 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
     if draft.keyed:
         stored = yield Load(draft.intent_id)
         if stored is not None:
-            return _existing(stored, digest)
+            return _existing(stored, draft, digest)
     program = draft.contract.program
     env = Env(program.slots, draft.arguments, ABSENT if draft.actor is None else draft.actor, capturing=True)
     # An awaited premise is not judged now, but what it names is evidence, and what it finds unchanged is captured.
@@ -120,7 +119,7 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
         superseded = (yield from _superseded(scene, draft, record)) if draft.supersedes is not None else None
         created = yield Create(record, superseded)
         if created.existing is not None:
-            return _existing(created.existing, digest)
+            return _existing(created.existing, draft, digest)
         if created.ok:
             break
     if scene.emit is not None:
@@ -139,7 +138,10 @@ def one_shot(scene: Scene, draft: Draft) -> Protocol[Verdict[Any]]:
     proposed = yield from propose(scene, draft)
     verdict = yield from release(scene, proposed.record.intent_id)
     if not draft.keyed and verdict.state is State.OPEN:
-        yield from withdraw(scene, proposed.record.intent_id)
+        try:
+            yield from withdraw(scene, proposed.record.intent_id)
+        except EffectStopped:
+            return (yield from release(scene, proposed.record.intent_id))  # somebody's sweep released it meanwhile
         verdict.state = State.WITHDRAWN
     return verdict
 
@@ -200,13 +202,26 @@ def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Pr
     return tuple(values)
 
 
-def _existing(stored: Stored, digest: str) -> Proposed:
-    """Row 1, the same call again: the same arguments mean the same intent."""
+def _existing(stored: Stored, draft: Draft, digest: str) -> Proposed:
+    """Row 1, the same call again: the same arguments, actor and intent to supersede mean the same intent."""
     record, state = stored.record, stored.row.state
     if record.arguments_digest != digest:
         raise KeyReused(
             f"the call key of intent {record.intent_id} was used with other arguments of {record.effect}(): "
             "a new action needs a new key"
+        )
+    if not canonical.same(_or_absent(record.actor), _or_absent(draft.actor)):
+        raise KeyReused(
+            f"the call key of intent {record.intent_id} was used for another actor: one actor's call cannot release "
+            "what another one's premises allowed, so a new action needs a new key"
+        )
+    if record.supersedes != draft.supersedes:
+        raise KeyReused(
+            f"the call key of intent {record.intent_id} was used without superseding {draft.supersedes}: "
+            "a new action needs a new key"
+            if draft.supersedes is not None
+            else f"the call key of intent {record.intent_id} was used to supersede {record.supersedes}: "
+            "repeat the call as it was, or take a new key"
         )
     if state in (State.WITHDRAWN, State.EXPIRED, State.SUPERSEDED):
         raise KeyReused(
@@ -214,6 +229,10 @@ def _existing(stored: Stored, digest: str) -> Proposed:
             "a new action needs a new key"
         )
     return Proposed(record, {}, existed=True)
+
+
+def _or_absent(actor: Mapping[str, Value] | None) -> Value | Any:
+    return ABSENT if actor is None else actor
 
 
 def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Append]:

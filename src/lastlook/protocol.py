@@ -25,7 +25,7 @@ from lastlook.answers import (
     transition,
 )
 from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
-from lastlook.errors import Applied, CanonicalError, Outcome, UnknownEffect, UnknownIntent
+from lastlook.errors import Applied, CanonicalError, IntegrityError, Outcome, UnknownEffect, UnknownIntent
 from lastlook.evaluation import MAX_WAVES, Evaluation
 from lastlook.events import (
     ApplyAnswered,
@@ -37,6 +37,7 @@ from lastlook.events import (
     ReadChanged,
     StateChanged,
 )
+from lastlook.plan import Kept
 from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
 from lastlook.records import EPOCH, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
@@ -94,7 +95,8 @@ class Scene:
         owner: names this gate in the attempts that it opens.
         plan: compiles a stored intent, or finds the compiled one; raises CanonicalError where the contract drifted.
         remember: takes a newly stored intent among the pending ones.
-        active: the attempts, by intent and number, that this gate is making now.
+        active: the attempts, by intent and number, that this gate is making now; one entry for each thread that is,
+            so that none takes another's away.
         emit: told what happens, if anybody listens.
     """
 
@@ -103,7 +105,7 @@ class Scene:
     plan: Callable[[Stored], Plan]
     remember: Callable[[Any], None]
     limits: Limits = field(default_factory=Limits)
-    active: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    active: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     emit: Callable[[Event], None] | None = None
 
 
@@ -150,13 +152,13 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
             look = plan.look((yield plan.observe))
-            if look is not plan.keep:
+            if type(look) is not Kept:
                 yield from validate(look)
             if scene.emit is not None:
                 tell(scene.emit, look, "PRE_EFFECT")
             permits = look.outcome.permits
             # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
-            row = None if plan.one_engine and permits else (yield from _find_row(plan))
+            row = None if plan.one_engine and permits else (yield from _find_row(plan.record))
             if row is not None and row.committed_at is not None:
                 yield from adopt(scene, stored, row)
                 continue
@@ -186,11 +188,11 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     if plan.record.expires_us is not None and microseconds((yield Now())) >= plan.record.expires_us:
         return Preview(Outcome.BLOCK, plan.record.effect, plan.intent, expired(plan.record))
     look = plan.look((yield plan.observe))
-    if look is not plan.keep:
+    if type(look) is not Kept:
         yield from validate(look)
     if scene.emit is not None:
         tell(scene.emit, look, "PREVIEW")
-    return plan.preview if look is plan.keep else Preview(look.outcome, stored.record.effect, plan.intent, look)
+    return look.preview if type(look) is Kept else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
 
 def hinted(scene: Scene, plan: Plan, reached: tuple[str, ...], fields: tuple[str, ...]) -> Protocol[Preview]:
@@ -224,7 +226,7 @@ def finish(evaluation: Evaluation) -> Protocol[None]:
             addresses = tuple(env.missing.values())
             evaluation.observe(addresses, (yield Read(addresses)))
         if env.unjudged:
-            pins = frozenset(pin for index in evaluation.waiting for pin in evaluation.program.checks[index].pins)
+            pins = frozenset(pin for check in evaluation.program.checks for pin in check.pins)
             env.answered((yield Judge(tuple(env.unjudged.values()), pins)))
         env.settled()
         evaluation.run()
@@ -289,7 +291,11 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
 
 
 def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
-    """The target has a commit that this store does not know of: the store was restored from an older state."""
+    """The target has a commit that this store does not know of: the store was restored from an older state.
+
+    Raises:
+        IntegrityError: that commit is of other arguments, so it is not this intent's.
+    """
     body: dict[str, Value] = {
         "schema": SCHEMA,
         "outcome": "KEEP",
@@ -297,6 +303,8 @@ def adopt(scene: Scene, stored: Stored, row: EffectRow) -> Protocol[None]:
         "result": row.result,
         "recovered": True,
     }
+    if row.args_digest != stored.record.arguments_digest:
+        raise IntegrityError(_foreign_row(stored.record))
     append = transition(stored, "COMMITTED", _DONE, body, attempt=row.attempt or stored.row.attempt)
     if (yield Transit(append)).ok:
         emit(scene, StateChanged, stored.record.intent_id, "COMMITTED", _DONE)
@@ -349,14 +357,14 @@ def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -
     """Where no transaction holds both store and target: ATTEMPT first, and the answer after it."""
     # Marked before it is recorded, so that no other thread of this gate can take it for a dead one.
     mark = (attempt.intent_id, attempt.number)
-    scene.active.add(mark)
+    scene.active.append(mark)
     try:
         opened: Append | Verdict[Any] | None = yield from _open(scene, stored, look, attempt)
         if not isinstance(opened, Append):
             return opened
         return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
-        scene.active.discard(mark)
+        scene.active.remove(mark)
 
 
 def _not_after(look: Look) -> dt.datetime | None:
@@ -467,15 +475,23 @@ def _closed(record: IntentRecord, number: int) -> Protocol[CloseResult]:
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
         return CloseResult(_UNKNOWN, reason=f"the target raised {type(error).__name__}")
     if isinstance(said, CloseResult) and said.status in (_COMMITTED, _NOT_ATTEMPTED):
+        if said.status is _COMMITTED:
+            row = yield from _find_row(record)
+            if row is not None and row.args_digest != record.arguments_digest:
+                return CloseResult(_UNKNOWN, reason=_foreign_row(record))
         return said
     reason = said.reason if isinstance(said, CloseResult) else f"the target answered with {type(said).__name__}"
     return CloseResult(_UNKNOWN, reason=reason)
 
 
-def _find_row(plan: Plan) -> Protocol[EffectRow | None]:
+def _foreign_row(record: IntentRecord) -> str:
+    return f"the target row of intent {record.intent_id} is of other arguments: do not release it, and find out why"
+
+
+def _find_row(record: IntentRecord) -> Protocol[EffectRow | None]:
     """The target's own row of an intent; one that cannot be read is none, since the apply checks it again."""
     try:
-        row = yield FindRow(plan.record)
+        row = yield FindRow(record)
     except Exception:  # noqa: BLE001 - whatever a target raises, it has shown no row
         return None
     return row if isinstance(row, EffectRow) else None

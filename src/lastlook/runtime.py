@@ -20,7 +20,7 @@ from lastlook.drivers import IN_BODY
 from lastlook.errors import CanonicalError, DeclarationError, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
-from lastlook.plan import Plan
+from lastlook.plan import Kept, Plan
 from lastlook.protocol import Limits, Scene
 from lastlook.reading import reader_of
 from lastlook.records import Capture, State
@@ -216,8 +216,9 @@ class Runtime:
             raise UnknownEffect(_undeclared(record))
         contract.arguments.thaw(record.arguments)  # raises where they do not fit
         program = contract.program
-        recorded = [(premise.condition, premise.validators) for premise in record.premises]
-        same = record.contract == contract.digest and recorded == [(c.condition, c.pins) for c in program.checks]
+        recorded = [(p.condition, p.severity, p.accepts, p.awaited, p.validators) for p in record.premises]
+        today = [(c.condition, c.declared, c.accepts, c.awaited, c.pins) for c in program.checks]
+        same = record.contract == contract.digest and recorded == today
         plan = self._compile(record, contract, {}, program if same else contract.merged(record.premises))
         if not stored.row.state.terminal:
             with self._lock:
@@ -266,8 +267,8 @@ class Runtime:
         if stored is None or stored.row.state is not _OPEN or stored.record.expires_us is not None:
             return None
         look = plan.judge(plan.reader())
-        if look is plan.keep:
-            return plan.preview
+        if type(look) is Kept:
+            return look.preview
         return None if look is None else Preview(look.outcome, plan.record.effect, plan.intent, look)
 
     def hinted(self, change: Change) -> list[Preview] | None:
@@ -379,8 +380,10 @@ def random_intent_id() -> str:
 
 
 def _registered(command: Judge, name: str, version: str) -> Registered | str:
-    source = next((pin[3] for pin in command.pins if pin[0] == name and pin[1] == version), "")
-    return REGISTRY.find(name, version, source)
+    sources = {pin[3] for pin in command.pins if pin[0] == name and pin[1] == version}
+    if len(sources) > 1:
+        return f"validator {name!r} version {version!r} was pinned with another source than today's"
+    return REGISTRY.find(name, version, sources.pop() if sources else "")
 
 
 def _by_kind(systems: Sequence[System]) -> dict[str, System]:

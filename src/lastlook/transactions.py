@@ -43,11 +43,16 @@ class Evidence:
         reads: the numbers of those reads in their transaction.
     """
 
-    __slots__ = ("reads", "value")
+    __slots__ = ("_ledger", "reads", "value")
 
-    def __init__(self, value: Any, reads: tuple[int, ...]) -> None:
+    def __init__(self, value: Any, reads: tuple[int, ...], ledger: Ledger) -> None:
         self.value = value
         self.reads = reads
+        self._ledger = ledger
+
+    def is_of(self, ledger: Ledger) -> bool:
+        """Whether it was read in that very transaction."""
+        return self._ledger is ledger
 
     def __getitem__(self, name: str) -> Any:
         return self.value[name]
@@ -84,19 +89,24 @@ class Ledger:
         for each in paths:
             digest = canonical.fingerprint(at(row, each), salt=self._salt)
             self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT"))
-        return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))))
+        return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))), self)
 
     def decide(self, text: str, rests_on: Iterable[object]) -> None:
         """Record a conclusion and the reads that it rests on.
 
         Raises:
-            DeclarationError: something in `rests_on` is no read of a transaction.
+            DeclarationError: something in `rests_on` is no read of this transaction.
         """
         indexes: dict[int, None] = {}
         for evidence in rests_on:
             if not isinstance(evidence, Evidence):
                 raise DeclarationError(
                     f"decide(rests_on=...) got {type(evidence).__name__}: give it what transaction.read returned"
+                )
+            if not evidence.is_of(self):
+                raise DeclarationError(
+                    "decide(rests_on=...) got evidence of another transaction: rest a decision on what this "
+                    "transaction has read, and read it here as well"
                 )
             indexes.update(dict.fromkeys(evidence.reads))
         self._decisions.append(Decision(text, tuple(indexes)))

@@ -64,10 +64,10 @@ def run_all_but_the_first(look: Look, env: Env, run: Sequence[int]) -> None:
     prepare(look, env, run[1:])
 
 
-def compare_versions(look: Look) -> None:
+def compare_versions(look: Look, seen: Any) -> None:
     """Another `Look.compare`: whatever has another version differs."""
-    compare(look)
-    moved = [index for index, cell in enumerate(look.cells) if cell is not look.plan.seen[index]]
+    compare(look, seen)
+    moved = [index for index, cell in enumerate(look.cells) if cell is not seen[index]]
     look.differing = [(index, watch) for index in moved for watch in look.plan.places[index].watches.values()]
 
 

@@ -56,6 +56,7 @@ class Analysis:
         depth: how many reads follow each other; 1 where keys need no evidence, 0 where there is no evidence.
         kinds: the kinds of all resources, those of keys and of `rows()` included.
         collections: the kinds of `rows()`.
+        presence: the kinds of which it matters whether a row, or a field of it, is there at all.
         fields: the kind and name of each field.
         clock: whether there is a deadline.
         calls: the validators that are called.
@@ -72,6 +73,7 @@ class Analysis:
         "dynamic",
         "fields",
         "kinds",
+        "presence",
         "static",
         "uses_actor",
     )
@@ -86,6 +88,7 @@ class Analysis:
         depth: int,
         kinds: frozenset[str],
         collections: frozenset[str],
+        presence: frozenset[str],
         fields: frozenset[tuple[str, str]],
         clock: bool,
         calls: tuple[ValidatorCall, ...],
@@ -98,6 +101,7 @@ class Analysis:
         self.depth: Final = depth
         self.kinds: Final = kinds
         self.collections: Final = collections
+        self.presence: Final = presence
         self.fields: Final = fields
         self.clock: Final = clock
         self.calls: Final = calls
@@ -134,6 +138,7 @@ def _analyse(root: Node) -> Analysis:
     static: dict[tuple[str, Path], tuple[Ref, Path]] = {}
     kinds: set[str] = set()
     collections: set[str] = set()
+    presence: set[str] = set()
     fields: set[tuple[str, str]] = set()
     calls: list[ValidatorCall] = []
     captures: dict[str, Expr[Any]] = {}
@@ -149,6 +154,8 @@ def _analyse(root: Node) -> Analysis:
                 kinds.add(ref.kind)
                 if node.op == "rows":
                     collections.add(ref.kind)
+                if node.op == "exists_row":
+                    presence.add(ref.kind)
                 if place:
                     fields.add((ref.kind, str(place[0])))
                 if ref.free:
@@ -158,6 +165,10 @@ def _analyse(root: Node) -> Analysis:
                     static.setdefault((ref_text(ref), place), (ref_from(ref), place))
             case "call", (name, version, params, *rest):
                 calls.append(ValidatorCall(name, version, params, len(rest)))
+            case (("exists" | "holds"), parts):
+                presence.update(
+                    ref.kind for part in parts for inner in walk(part) for ref in inner.args if isinstance(ref, RefNode)
+                )
             case "unchanged", (base,):
                 captures.setdefault(text_of(base), Term(base))
             case _:
@@ -170,6 +181,7 @@ def _analyse(root: Node) -> Analysis:
         depth=nested(root),
         kinds=frozenset(kinds),
         collections=frozenset(collections),
+        presence=frozenset(presence),
         fields=frozenset(fields),
         clock=root.clock,
         calls=tuple(calls),
