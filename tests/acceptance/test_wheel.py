@@ -155,10 +155,10 @@ def test_readme_example_runs(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text("\n".join(["from tool import *", *use]), encoding="utf-8")
     done = installed.run("python", "use.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    first, *_, last = done.stdout.splitlines()
+    first, *others = done.stdout.splitlines()
     assert first.startswith("refund (")
     assert first.endswith("): BLOCK, not attempted")
-    assert last == "KEEP COMMITTED"
+    assert "KEEP COMMITTED" in others
 
 
 RESTARTS = '''
