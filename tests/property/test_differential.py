@@ -11,7 +11,7 @@ import lastlook.gate
 import lastlook.plan
 from lastlook import Outcome
 from lastlook.expressions import operations
-from lastlook.plan import Look, Plan
+from lastlook.plan import Kept, Look, Plan
 from lastlook.protocol import Limits
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def compare_versions(look: Look, seen: Any) -> None:
 
 def bind_what_was_recorded(look: Look) -> Any:
     """Another `Look.binding`: the tokens of the proof instead of those that were looked at."""
+    if type(look) is Kept:
+        return binding(look)
     then = dict(zip(look.plan.addresses, look.plan.seen, strict=True))
     return tuple((address, then.get(address) or now) for address, now in binding(look))
 
