@@ -295,6 +295,7 @@ class Shop:
         self.commits: dict[str, Commit] = {}
         self.seen: Counter[str] = Counter()
         self._denied: list[Apply] = []
+        self._ended: dict[str, State] = {}
         self._gates = 0
         self._readers: dict[tuple[str, str], Callable[[], Any]] = {}
 
@@ -303,7 +304,7 @@ class Shop:
         """The same world and clock and another store, nothing happened yet."""
         shop = cls.__new__(cls)
         vars(shop).update(vars(other), store=store, orders=dict(other.orders), commits={}, seen=Counter())
-        shop._denied, shop._gates = [], 0
+        shop._denied, shop._ended, shop._gates = [], {}, 0
         return shop
 
     # Gates and intents.
@@ -443,6 +444,8 @@ class Shop:
                 _expect(commit is None, "an intent committed that is not in the store")
                 continue
             row = stored.row
+            ended = self._ended.setdefault(intent_id, row.state) if row.state.terminal else self._ended.get(intent_id)
+            _expect(ended is None or ended is row.state, "it had ended as {}, and moved to {}", ended, row.state)
             if row.state is State.ATTEMPT:
                 _expect(self.form is Form.SEPARATE, "an attempt was opened apart from its effect")
                 _expect(stored.record.lane not in lanes, "two open attempts on one lane")

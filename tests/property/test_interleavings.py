@@ -398,38 +398,41 @@ def overdue(
 
 _LANE = functools.partial(rivals, lanes=2)
 _WITHDRAWN = functools.partial(rivals, withdrawn=True)
-_REPLIES = functools.partial(threads, halves=True)
-SCENES: dict[str, Callable[[], Callable[[], Scene]]] = {
-    f"{form.value}, {name}": functools.partial(make, form, *limits)
-    for form in Form
-    for name, make, limits in (
-        ("two gates", rivals, ()),
-        ("two gates, the limit falls", rivals, (50,)),
-        ("two gates, the limit falls and is restored", rivals, (50, 100)),
-        ("two gates, the limit changes harmlessly", rivals, (90, 80)),
-        ("two intents of a lane", _LANE, ()),
-        ("two intents of a lane, the limit falls", _LANE, (50,)),
-        ("two intents of a lane, the limit falls and is restored", _LANE, (50, 100)),
-        ("two gates, withdrawn", _WITHDRAWN, ()),
-        ("two gates, withdrawn, the limit falls", _WITHDRAWN, (50,)),
-        ("two threads and their replies", _REPLIES, ()),
-        ("two threads and their replies, the limit falls", _REPLIES, (50,)),
-    )
-} | {
-    "overdue": overdue,
-    "overdue, the limit falls": functools.partial(overdue, 50),
-    "overdue, withdrawn": functools.partial(overdue, withdrawn=True),
-    "overdue, and the attempt arrives once more": functools.partial(overdue, late=True),
-    "overdue after a death, the limit falls": functools.partial(overdue, 50, death=True),
-    "overdue after a death, withdrawn, and the attempt arrives later": functools.partial(
-        overdue, death=True, late=True, withdrawn=True, rival=False
-    ),
-}
+SCENES: dict[str, Callable[[], Callable[[], Scene]]] = (
+    {
+        f"{form.value}, {name}": functools.partial(make, form, *limits)
+        for form in Form
+        for name, make, limits in (
+            ("two gates", rivals, ()),
+            ("two gates, the limit falls", rivals, (50,)),
+            ("two gates, the limit falls and is restored", rivals, (50, 100)),
+            ("two gates, the limit changes harmlessly", rivals, (90, 80)),
+            ("two intents of a lane", _LANE, ()),
+            ("two intents of a lane, the limit falls", _LANE, (50,)),
+            ("two intents of a lane, the limit falls and is restored", _LANE, (50, 100)),
+            ("two gates, withdrawn", _WITHDRAWN, ()),
+            ("two gates, withdrawn, the limit falls", _WITHDRAWN, (50,)),
+        )
+    }
+    | {
+        "one-engine, two threads and their replies": functools.partial(threads, Form.ONE_ENGINE, halves=True),
+        "one-engine, two threads, the limit falls": functools.partial(threads, Form.ONE_ENGINE, 50, halves=True),
+    }
+    | {
+        "overdue": overdue,
+        "overdue, the limit falls": functools.partial(overdue, 50),
+        "overdue, withdrawn, the limit falls": functools.partial(overdue, 50, withdrawn=True, rival=False),
+        "overdue, and the attempt arrives once more": functools.partial(overdue, late=True),
+        "overdue after a death, the limit falls": functools.partial(overdue, 50, death=True),
+        "overdue after a death, withdrawn, and the attempt arrives later": functools.partial(
+            overdue, death=True, late=True, withdrawn=True, rival=False
+        ),
+    }
+)
 LARGE = {
     "separate, two gates, the limit changes harmlessly",
     "separate, two intents of a lane, the limit falls and is restored",
     "separate, two gates, withdrawn, the limit falls",
-    "separate, two threads and their replies, the limit falls",
     "one-engine, two gates, withdrawn, the limit falls",
     "overdue, the limit falls",
     "overdue after a death, the limit falls",
@@ -478,7 +481,7 @@ def test_gates_that_share_nothing_shuffle_freely() -> None:
     [
         ("no floor", "overdue after a death, withdrawn, and the attempt arrives later"),
         ("steal first", "overdue"),
-        ("no swap", "separate, two gates"),
+        ("no swap", "separate, two gates, withdrawn"),
         ("no swap", "one-engine, two gates, withdrawn"),
         ("withdraw any", "separate, two gates, withdrawn"),
         ("unbound", "separate, two gates, the limit falls"),
