@@ -147,7 +147,10 @@ def one_shot(scene: Scene, draft: Draft) -> Protocol[Verdict[Any]]:
 
 
 def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
-    """One batch of everything that is named without evidence, and of what the agent read; then the premises."""
+    """One batch of everything that is named without evidence, and of what the agent read; then the premises.
+
+    A refresh field names its row without evidence, so that it is in the batch too.
+    """
     env, program = evaluation.env, evaluation.program
     if draft.mode is not Mode.ONE_SHOT:
         addresses: dict[str, Address] = {read.address.identity: read.address for read in draft.reads}
@@ -165,22 +168,6 @@ def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
         env.now = yield Now()
     evaluation.run()
     yield from finish(evaluation)
-    for rule in program.refresh if draft.mode is not Mode.ONE_SHOT else ():
-        yield from _fetched(evaluation, rule.slot)
-
-
-def _fetched(evaluation: Evaluation, slot: int) -> Protocol[Observation | None]:
-    """The observation of a slot, read now if it is not yet; None where it cannot be."""
-    env = evaluation.env
-    while True:
-        env.settled()
-        try:
-            return env.fetch(slot)
-        except Unverifiable:
-            return None
-        except Pending:
-            addresses = tuple(env.missing.values())
-            evaluation.observe(addresses, (yield Read(addresses)))
 
 
 def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Protocol[tuple[Value, ...]]:
