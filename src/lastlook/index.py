@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from lastlook.frozen import Frozen
 from lastlook.records import NAMES, Address, Capture, collection_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class Change:
         return f"Change({', '.join((str(self.address), *self.fields))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Closure:
+class Closure(Frozen):
     """What a change reaches: every node visited, once, and the pending intents among them."""
 
     nodes: tuple[_Node, ...]

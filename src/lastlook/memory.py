@@ -7,8 +7,7 @@ conditional apply, and a close. Nothing in it outlives the process.
 from __future__ import annotations
 
 import contextlib
-import difflib
-import secrets
+import os
 import threading
 from operator import itemgetter
 from types import MappingProxyType
@@ -125,7 +124,7 @@ class Memory:
 
     def __init__(self, /, **kinds: Mapping[Any, Mapping[str, Any]]) -> None:
         self._lock = threading.RLock()
-        self._namespace = f"memory:{secrets.token_hex(4)}"
+        self._namespace = f"memory:{os.urandom(4).hex()}"
         self._nothing = Observation(ABSENT, Token("counter", self._namespace, 0))
         self._cells = _Cells(self._derive)
         self._keys: dict[str, dict[tuple[Any, ...], Address]] = {}
@@ -498,7 +497,9 @@ class Memory:
     def _known(self, kind: str) -> str:
         if kind in self._keys or kind in self._queries:
             return kind
-        near = difflib.get_close_matches(kind, [*self._keys, *self._queries], 1)
+        from difflib import get_close_matches  # only for a message
+
+        near = get_close_matches(kind, [*self._keys, *self._queries], 1)
         hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(self._keys)) or 'no kinds'}"
         message = f"this memory has no kind {kind!r}{hint}"
         raise LookupError(message)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from lastlook import canonical
 from lastlook.errors import Applied  # noqa: TC001 - fields of dataclasses
+from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -78,8 +79,7 @@ class Fields(NamedTuple):
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Frozen):
     """What a system can do, as published by it and proved by the conformance kit.
 
     Attributes:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import copy
 import datetime as dt
-import secrets
+import os
 import threading
 import time
 import uuid
@@ -99,7 +99,7 @@ class Runtime:
             if use_clock is not None:
                 use_clock(clock)
         self.scene = Scene(
-            owner=secrets.token_hex(8),
+            owner=os.urandom(8).hex(),
             store=self.store,
             plan=self.plan,
             remember=self.remember,
@@ -376,7 +376,7 @@ def _undeclared(record: IntentRecord) -> str:
 
 def random_intent_id() -> str:
     """A new random id of 128 bits."""
-    return canonical.random_id(secrets.token_bytes(16))
+    return canonical.random_id(os.urandom(16))
 
 
 def _registered(command: Judge, name: str, version: str) -> Registered | str:

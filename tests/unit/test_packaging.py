@@ -25,7 +25,7 @@ SHIPPED = sorted(path for root, package in ROOTS.items() for path in (ROOT / roo
 HEAVY = ("pydantic", "sqlalchemy", "numpy", "psycopg", "redis", "nats", "httpx", "langgraph", "langchain")
 BASELINE = "import asyncio, inspect, decimal, orjson"
 IMPORT_RATIO = 1.5
-IMPORT_PAIRS = 11
+IMPORT_PAIRS = 21
 
 SERIALISERS = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 RUNNERS = {"eval", "exec", "__import__"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import secrets
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -88,8 +88,8 @@ class MemoryStore:
 
     def __init__(self, evidence: System | None = None) -> None:
         self.evidence = evidence
-        self.namespace = secrets.token_hex(8)
-        self.salt = secrets.token_bytes(16)
+        self.namespace = os.urandom(8).hex()
+        self.salt = os.urandom(16)
         self._lock = threading.RLock()
         self.created = 0
         self._chains: dict[str, _Chain] = {}
