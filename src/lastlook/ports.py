@@ -265,7 +265,7 @@ class Stored:
     last: Callable[[], Mapping[str, Value]] | None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Append:
     """A state transition: compare-and-swap on `seq` and one journal record, in one transaction.
 

@@ -199,6 +199,8 @@ class Runtime:
             self.index.add(record)
             if self._caught_up == self.store.created - 1:
                 self._caught_up += 1
+        if record.supersedes is not None:
+            self.forget(record.supersedes)
 
     def plan(self, stored: Stored) -> Plan:
         """The compiled plan of a stored intent; after a restart it is compiled from its record.

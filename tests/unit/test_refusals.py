@@ -11,6 +11,7 @@ from lastlook import (
     Applied,
     AsyncGate,
     BindingPolicy,
+    Change,
     DeclarationError,
     Gate,
     Grade,
@@ -117,6 +118,14 @@ def test_a_call_key_keeps_what_it_supersedes() -> None:
         act.options(key="n").propose("a")
     assert act.options(key="n", supersedes=old).propose("a").id == new.id
     assert gate(new).committed
+
+
+def test_a_superseded_intent_is_hinted_no_more() -> None:
+    """A change hint reaches the intent that took another's place, and not the one that has ended."""
+    gate, act = deploy(orders())
+    old = act.propose("a")
+    new = act.options(supersedes=old).propose("a")
+    assert [preview.intent for preview in gate.affected(Change("orders", "a", "ok"))] == [new]
 
 
 def test_evidence_stays_in_its_transaction() -> None:
