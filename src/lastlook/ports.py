@@ -225,8 +225,7 @@ class ApplyResult:
     repeated: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class CloseResult:
+class CloseResult(Frozen):
     """COMMITTED with what was stored, or closed for ever (`NOT_ATTEMPTED`), or still UNKNOWN."""
 
     status: Applied
@@ -244,8 +243,7 @@ class IntentRow(NamedTuple):
     deadline_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(Frozen):
     """One record of an intent's chain, encoded; `digest` covers the one before it."""
 
     intent_id: str
@@ -297,8 +295,7 @@ class Journal(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class Appended:
+class Appended(Frozen):
     """What became of a transition: written; or lost to another writer; or not made.
 
     Attributes:
@@ -311,8 +308,7 @@ class Appended:
     stale: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class Created:
+class Created(Frozen):
     """A proposal was stored, or one with the same id was there before."""
 
     ok: bool

@@ -37,6 +37,7 @@ from lastlook.events import (
     ReadChanged,
     StateChanged,
 )
+from lastlook.frozen import Frozen
 from lastlook.plan import Kept
 from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
 from lastlook.records import EPOCH, EffectRow, State, microseconds, place
@@ -70,8 +71,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Frozen):
     """Bounds of a release; times in seconds.
 
     Attributes:
