@@ -90,6 +90,33 @@ def test_a_hint_about_what_cannot_be_read() -> None:
     assert "ConnectionError" in preview.explain()
 
 
+def test_more_hints_than_are_remembered() -> None:
+    """However many different hints were followed, each reaches what it names."""
+    shop = Shop()
+    intent = shop.refund.propose("o-1", amount=80)
+    shop.world.change("policies", "refund", limit=1)
+    for n in range(200):
+        (preview,) = shop.gate.affected(Change("policies", "refund", "limit", f"other-{n}"))
+        assert preview.outcome is Outcome.BLOCK
+    assert len(shop.gate._runtime().plans[intent.id]._hints) < 200
+
+
+def test_what_still_waits_is_never_dropped() -> None:
+    """A premise that must wait is judged, even where its plan was taken for one that lacks nothing."""
+    answers = [True, False]
+
+    @validator("fair", version="1", revision="1")
+    def fair(_: int) -> bool:
+        return answers.pop(0)
+
+    shop = Shop(premises=[block_unless(fair(resource("policies", "refund").limit), "unfair")])
+    intent = shop.refund.propose("o-1", amount=80)
+    shop.gate._runtime().plans[intent.id].simple = True
+    shop.world.change("policies", "refund", limit=90)
+    verdict = shop.gate(intent)
+    assert (verdict.outcome, len(verdict.checked), answers) == (Outcome.BLOCK, 1, [])
+
+
 # --- Tokens -----------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import pytest
 from systems import LIMIT, Shop
 
 from lastlook import EffectBlocked, KeyReused
-from lastlook.commands import Create
+from lastlook.commands import Create, Transit
 from lastlook.testing import failpoint
 
 if TYPE_CHECKING:
@@ -79,3 +79,20 @@ def test_a_refused_proposal_reveals_on_request() -> None:
     assert "100" not in verdict.explain()
     assert "100" in verdict.explain(reveal=True)
     assert verdict.bindings[LIMIT].name == "BOUND"
+
+
+def test_a_call_that_somebody_else_released() -> None:
+    """A refused call whose intent a sweep released before it could be withdrawn answers with that commit."""
+    shop = Shop()
+    other = shop.again()
+    shop.world.change("policies", "refund", limit=1)
+
+    def sweep(command: Transit) -> None:
+        if command.append.kind == "WITHDRAWN":
+            shop.world.change("policies", "refund", limit=100)
+            other.gate(other.gate.intent(command.append.intent_id))
+
+    with failpoint(shop.gate, Transit, before=sweep):
+        assert shop.refund("o-1", amount=80) == "refunded o-1"
+    assert shop.ran == [80]
+    assert list(shop.store.pending()) == []

@@ -25,6 +25,7 @@ from lastlook import (
 from lastlook.commands import Apply, Close, Read, Transit
 from lastlook.events import AttemptClosed
 from lastlook.ports import ApplyResult, CloseResult
+from lastlook.records import EffectRow
 from lastlook.testing import FakeClock, events, failpoint
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lastlook.ports import Attempt, Journal
-    from lastlook.records import EffectRow
 
 
 def meanwhile(gate: Gate, command: type[Any], act: Callable[[], object]) -> AbstractContextManager[None]:
@@ -142,6 +142,22 @@ def test_a_target_row_that_cannot_be_read() -> None:
     gate, _, intent = at_desk(desk)
     assert gate(intent).committed
     assert len(desk.applied) == 1
+
+
+def test_a_close_that_tells_of_another_action() -> None:
+    """A target that says COMMITTED of other arguments than the intent's is not believed: the outcome is unknown."""
+    desk = Desk(orders={"o-1": {"refunded": False}})
+    gate, store, intent = at_desk(desk)
+
+    def plant(_: Apply) -> None:
+        desk.effects[intent.id] = EffectRow(intent.id, "of another order", 2, 1, "paid", 1)
+        raise ConnectionError("the line")
+
+    with failpoint(gate, Apply, before=plant):
+        verdict = gate(intent)
+    assert (verdict.applied, verdict.state) == (Applied.UNKNOWN, State.ATTEMPT)
+    assert desk.applied == []
+    assert kinds(store, intent) == ["PROPOSED", "ATTEMPT"]
 
 
 # --- One engine -------------------------------------------------------------------------------------------------------
