@@ -971,7 +971,7 @@ def _no_swap(patch: pytest.MonkeyPatch) -> None:
     """The store takes a transition whatever happened since its writer looked."""
     write = MemoryStore.append
 
-    def append(self: MemoryStore, append: Append, at: dt.datetime, /) -> Appended:
+    def append(self: MemoryStore, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:
         stored = self.load(append.intent_id)
         if stored is not None:
             append.seq = stored.row.seq
@@ -1036,7 +1036,7 @@ def _lane_kept(patch: pytest.MonkeyPatch) -> None:
     """The store never frees a lane."""
     write = MemoryStore.append
 
-    def append(self: MemoryStore, append: Append, at: dt.datetime, /) -> Appended:
+    def append(self: MemoryStore, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:
         held = dict(vars(self)["_lanes"])
         appended = write(self, append, at)
         vars(self)["_lanes"].update(held)

@@ -75,10 +75,14 @@ class Commit(Append):
         self._attempt = attempt
         self._result = result
 
-    def commit(self, stored: Value, at: dt.datetime, /) -> Appended:
+    def begin(self, on: Any, /) -> bool:
+        """Lock the intent in the target's open transaction."""
+        return self._store.lock(self.intent_id, self.seq, on)
+
+    def commit(self, stored: Value, at: dt.datetime, /, on: Any = None) -> Appended:
         """Make the transition in the target's transaction."""
         self._result = stored
-        return self._store.append(self, at)
+        return self._store.append(self, at, on)
 
     def record(self) -> Mapping[str, Value]:
         """The explanation of the attempt, and the stored result."""

@@ -603,6 +603,18 @@ class Look(Evaluation):
             found = tuple([bound for n, bound in zip(plan.bound, found, strict=True) if plan.can_hold(n, bound[1])])
         return found if not self.results or not self.program.joins else self._joined(found, _BOUND)
 
+    def projection(self, address: Address) -> frozenset[str] | None:
+        """The fields of a bound resource that decide; None where all of it does, or whether it is there."""
+        plan, checks = self.plan, self.program.checks
+        paths = {path for touched in self.touched.values() for where, path in touched if where == address}
+        for index, found in enumerate(plan.places):
+            if found.address == address:
+                paths.update(watch.path for watch in found.watches.values() if watch.mask or watch.edge)
+                named = (pair for check in checks for pair in check.evidence)
+                paths.update(path for slot, path in named if plan.slot_index[slot] == index)
+        fields = [path[0] for path in paths if path and isinstance(path[0], str)]
+        return frozenset(fields) if len(fields) == len(paths) else None
+
     def owned(self) -> tuple[Bound, ...]:
         """The decisive evidence that the store owns, to be checked in the transaction that opens or commits."""
         found = tuple(

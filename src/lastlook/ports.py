@@ -175,6 +175,8 @@ class Attempt:
     Attributes:
         number: the attempt's number; the target refuses one below the intent's floor.
         binding: evidence with exactly the tokens that were paired with the validated values.
+        projection: of a bound resource, the fields that decide, or None for all of it; a target whose token is a digest
+            of content compares these and no others.
         not_after: when the permission ends, by the target's own clock; None for never.
         body: called with a permit; its result, or an awaitable of it under `AsyncGate`.
         encode: turns the result into what is stored; raises where it cannot be stored.
@@ -184,6 +186,7 @@ class Attempt:
     number: int
     arguments_digest: str
     binding: tuple[Bound, ...]
+    projection: Callable[[Address], frozenset[str] | None]
     not_after: dt.datetime | None
     look_fresh: Callable[[], Mapping[str, Value]]
     body: Callable[[Any], Any]
@@ -290,8 +293,12 @@ class Append:
 class Journal(Protocol):
     """The transition to COMMITTED that a same-engine target makes in its own transaction."""
 
-    def commit(self, stored: Value, at: dt.datetime, /) -> Appended:
-        """Make it, with the stored result of the effect."""
+    def begin(self, on: Any, /) -> bool:
+        """Lock the intent in the target's open transaction, before its evidence; False if it has moved (`lost`)."""
+        ...
+
+    def commit(self, stored: Value, at: dt.datetime, /, on: Any = None) -> Appended:
+        """Make it, with the stored result of the effect, in the target's open transaction if there is such a thing."""
         ...
 
 
@@ -351,8 +358,12 @@ class Store(Protocol):
         """The proposal and the current row."""
         ...
 
-    def append(self, append: Append, at: dt.datetime, /) -> Appended:
-        """Make a transition, or say why not."""
+    def append(self, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:
+        """Make a transition, or say why not; `on` is the open transaction of a target with the same engine."""
+        ...
+
+    def lock(self, intent_id: str, seq: int, on: Any, /) -> bool:
+        """Keep others from moving the intent until that transaction ends; False if its last record is another."""
         ...
 
     def pending(self) -> Iterable[str]:

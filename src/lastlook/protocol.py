@@ -343,7 +343,15 @@ def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) ->
     not_after = _not_after(look) if plan.program.volatile or record.expires_us is not None else None
     encode = plan.contract.arguments.store_result
     attempt = Attempt(
-        record.intent_id, number, record.arguments_digest, look.binding(), not_after, look.fresh, plan.body, encode
+        record.intent_id,
+        number,
+        record.arguments_digest,
+        look.binding(),
+        look.projection,
+        not_after,
+        look.fresh,
+        plan.body,
+        encode,
     )
     if not plan.one_engine:
         return (yield from _attempt_apart(scene, stored, look, attempt))

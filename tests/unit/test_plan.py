@@ -21,11 +21,13 @@ from lastlook import (
     arg,
     before,
     block_unless,
+    exists,
     resource,
     validator,
 )
+from lastlook.commands import Apply
 from lastlook.records import Token
-from lastlook.testing import FakeClock
+from lastlook.testing import FakeClock, failpoint
 from lastlook.validators import REGISTRY
 
 if TYPE_CHECKING:
@@ -244,3 +246,45 @@ def test_nothing_is_found_before_a_look() -> None:
     assert set(plan.seen) == {None}
     assert plan.keep.findings == ()
     assert later(later.intent(intent.id)).committed
+
+
+# --- What a target compares -------------------------------------------------------------------------------------------
+
+
+def test_a_target_compares_the_fields_that_decide_and_no_others() -> None:
+    """The projection of a bound row has the fields of premises, keys and decisions; or all of it counts."""
+    world = Memory(
+        orders={"o-1": {"open": True, "name": "A", "customer": "c-1", "note": "", "tags": ("a",)}},
+        customers={"c-1": {"tier": "gold", "mail": "x"}},
+        flags={"f": {"on": True, "why": ""}},
+        seals={"s": {"by": "x"}},
+    )
+    gate = Gate(world)
+    row, seal = resource("orders", arg.order_id), resource("seals", "s")
+
+    @gate.effect(
+        target=row,
+        refresh=[row.name],
+        premises=[
+            block_unless(row.open & (row.tags[0] == "a")),
+            block_unless(resource("customers", row.customer).tier == "gold"),
+            block_unless(exists(seal)),
+        ],
+    )
+    def ship(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, open=False)
+
+    made: list[Any] = []
+    transaction = gate.transaction()
+    flag = transaction.read(resource("flags", "f").on)
+    transaction.decide("the flag is on", rests_on=[flag])
+    intents = [transaction.propose(ship, "o-1"), ship.options(key="k").propose("o-1")]
+    for intent in intents:
+        with failpoint(gate, Apply, before=lambda command: made.append(command.attempt)):
+            gate(intent)
+        world.change("orders", "o-1", open=True)
+    with failpoint(gate, Apply, before=lambda command: made.append(command.attempt)):
+        ship("o-1")
+    expected = {"orders/o-1": {"open", "tags", "customer"}, "customers/c-1": {"tier"}, "seals/s": None}
+    found = [{str(address): attempt.projection(address) for address, _ in attempt.binding} for attempt in made]
+    assert found == [expected | {"flags/f": {"on"}}, expected, expected]

@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lastlook import canonical
 from lastlook.canonical import freeze
@@ -111,7 +111,12 @@ class MemoryStore:
         chain = self._chains.get(intent_id)
         return None if chain is None else chain.load()
 
-    def append(self, append: Append, at: dt.datetime, /) -> Appended:
+    def lock(self, intent_id: str, seq: int, on: Any, /) -> bool:  # noqa: ARG002 - its lock is the transaction
+        """Whether the intent is as it was seen; who shares this engine holds its lock already."""
+        chain = self._chains.get(intent_id)
+        return chain is not None and chain.seq == seq
+
+    def append(self, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:  # noqa: ARG002 - as above
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
             chain = self._chains.get(append.intent_id)
