@@ -48,6 +48,7 @@ def _guarded(system: System | None, addresses: list[Address], *, asynchronous: b
     if isinstance(system, Memory):
         return system.reader(addresses)
     count = len(addresses)
+    compiled: Callable[[Sequence[Address]], Callable[[], Any]] | None = getattr(system, "reader", None)
 
     def failed(error: Exception) -> tuple[Unreadable, ...]:
         return (Unreadable(f"{system.name} could not be read ({type(error).__name__})"),) * count
@@ -64,9 +65,18 @@ def _guarded(system: System | None, addresses: list[Address], *, asynchronous: b
         except Exception as error:  # noqa: BLE001 - whatever a system raises, its evidence is unreadable
             return failed(error)
 
+    try:
+        # A system may compile a fixed list of addresses once, as `reader(addresses)`, for as often as it is read.
+        read: Callable[[], Any] = (
+            functools.partial(system.read_many, addresses) if compiled is None else compiled(addresses)
+        )
+    except Exception as error:  # noqa: BLE001 - as above
+        unread = failed(error)
+        return lambda: unread
+
     def guarded() -> Any:
         try:
-            found: Any = system.read_many(addresses)
+            found: Any = read()
             if not inspect.isawaitable(found):
                 return checked(found)
             if not asynchronous:

@@ -196,9 +196,9 @@ def _names_of(model: type) -> Collection[str]:
     fields = getattr(model, "model_fields", None)
     if isinstance(fields, dict):
         return [str(name) for name in cast("dict[object, object]", fields)]
-    table = getattr(model, "__table__", None)
-    if table is not None:
-        return [str(name) for name in cast("Iterable[object]", table.columns.keys())]
+    mapped = getattr(model, "__mapper__", None) or getattr(model, "__table__", None)
+    if mapped is not None:  # a mapper's columns go by the names of the class's attributes, a table's by their own
+        return [str(name) for name in cast("Iterable[object]", mapped.columns.keys())]
     return [name for cls in model.__mro__[:-1] for name in inspect.get_annotations(cls)]
 
 

@@ -1,0 +1,46 @@
+"""Statements compiled once, run with the driver's own values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection, CursorResult
+    from sqlalchemy.engine import Dialect
+    from sqlalchemy.sql.compiler import SQLCompiler
+    from sqlalchemy.sql.elements import CompilerElement
+
+__all__ = ["Prepared"]
+
+
+class Prepared:
+    """A statement with named parameters, for execution without SQLAlchemy's types.
+
+    The values that it is given and the rows that it returns are the driver's own: what they mean is for whoever has
+    prepared it. Constants within the statement are processed as ever.
+
+    Attributes:
+        names: the parameters that need a value, in the order in which they first occur.
+    """
+
+    def __init__(self, statement: CompilerElement, dialect: Dialect) -> None:
+        compiled = cast("SQLCompiler", statement.compile(dialect=dialect))
+        needed = {name for name, bind in compiled.binds.items() if bind.required}
+        state = compiled.construct_expanded_state(dict.fromkeys(needed), escape_names=False)
+        self._text = state.statement
+        self._order = state.positiontup
+        self._fixed: dict[str, Any] = {}
+        for name, value in state.parameters.items():
+            process = state.processors.get(name)
+            if name not in needed:
+                self._fixed[name] = value if process is None else cast("Any", process)(value)
+        self.names = tuple(name for name in dict.fromkeys(self._order or state.parameters) if name in needed)
+
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+        """Execute it with values for its parameters."""
+        given = {**self._fixed, **values}
+        if self._order is None:
+            return connection.exec_driver_sql(self._text, given)
+        return connection.exec_driver_sql(self._text, tuple([given[name] for name in self._order]))
