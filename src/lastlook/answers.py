@@ -61,14 +61,15 @@ class Commit(Append):
 
     __slots__ = ("_attempt", "_look", "_result", "_store")
 
+    kind = "COMMITTED"
+    state = _DONE
+    owner = None
+    deadline_us = None
+
     def __init__(self, store: Store, stored: Stored, look: Look, attempt: Attempt, result: Value = None) -> None:
         self.intent_id = attempt.intent_id
         self.seq = stored.row.seq
-        self.kind = "COMMITTED"
-        self.state = _DONE
         self.attempt = attempt.number
-        self.owner = None
-        self.deadline_us = None
         self.checks = ()
         self._store = store
         self._look = look

@@ -72,7 +72,7 @@ class Arguments:
         self.parameters = tuple(parameters[1:])
         self.names = frozenset(parameter.name for parameter in self.parameters)
         self.signature = signature.replace(parameters=self.parameters)
-        self._positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_ONLY)
+        self.positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_ONLY)
         self._adapters: dict[str, Any] = {}
         self._hints: dict[str, Any] | None = None
         self._refuse_result()
@@ -147,10 +147,10 @@ class Arguments:
 
     def call(self, function: Callable[..., Any], permit: Any, values: Mapping[str, Any]) -> Any:
         """Call the body with a permit and the values."""
-        if not self._positional:
+        if not self.positional:
             return function(permit, **values)
-        keywords = {name: value for name, value in values.items() if name not in self._positional}
-        return function(permit, *(values[name] for name in self._positional), **keywords)
+        keywords = {name: value for name, value in values.items() if name not in self.positional}
+        return function(permit, *(values[name] for name in self.positional), **keywords)
 
     def store_result(self, value: Any) -> Value:
         """The result as it is stored.
@@ -159,7 +159,7 @@ class Arguments:
             CanonicalError: it has no canonical form.
         """
         if value is None or type(value) is bool or (type(value) is str and value.isascii() and len(value) < 10_000):
-            return cast("Value", value)
+            return value
         stored = self._storable("return", value)
         canonical.encode(stored, limit=MAX_ARGUMENTS)
         return stored

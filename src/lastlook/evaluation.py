@@ -75,7 +75,9 @@ class Evaluation:
                 results[index] = value
             elif value is False:
                 results[index] = value
-                self.worst = max(self.worst, check.severity)
+                severity = check.severity
+                if severity > self.worst:  # noqa: PLR1730 - max() costs as much as the premise
+                    self.worst = severity
             else:
                 self.fail(index, value)
             if env.touched is not None:
@@ -87,8 +89,7 @@ class Evaluation:
         """Note that a premise is unverifiable, and why."""
         self.results[index] = value if isinstance(value, str) else "it is not a truth value"
         severity = self.program.checks[index].severity
-        if self.worst is _KEEP or severity > self.worst:
-            self.worst = severity
+        self.worst = max(self.worst, severity)
 
     def observe(self, addresses: Sequence[Address], found: Sequence[Seen]) -> None:
         """Take in what was read."""

@@ -234,8 +234,9 @@ class _GateBase:
 
     def _answered(self, runtime: Runtime, verdict: Verdict[Any]) -> Verdict[Any]:
         """Take an ended intent out of what is pending; a body's own error is raised on."""
-        if verdict.intent is not None and verdict.state is not None and verdict.state.terminal:
-            runtime.forget(verdict.intent.id)
+        state, intent = verdict.state, verdict.intent
+        if intent is not None and state is not None and state.terminal:
+            runtime.forget(intent.id)
         if verdict.applied is _FAILED and verdict.error is not None:
             raise verdict.error
         return verdict
@@ -361,8 +362,9 @@ class Gate(_GateBase):
             UnknownIntent: it is not in this gate's store.
             UnknownEffect: its effect is not declared in this process.
         """
-        intent_id, runtime = _id(intent), self._runtime()
-        return self._answered(runtime, drive(runtime, protocol.release(runtime.scene, intent_id)))
+        intent_id, runtime, tap = _id(intent), self._runtime(), self._tap
+        inline = not (tap.before or tap.after)
+        return self._answered(runtime, drive(runtime, protocol.release(runtime.scene, intent_id, inline=inline)))
 
     def preview(self, intent: Intent[Any], /) -> Preview:
         """What `gate(intent)` would decide now; it authorises nothing."""

@@ -99,7 +99,8 @@ class MemoryPermit:
 
     def no_write(self) -> None:
         """Say that this effect writes nothing here on purpose; without it a body that writes nothing is refused."""
-        self._check()
+        if not self._open:
+            self._check()
         self._silent = True
 
     def _check(self) -> None:
@@ -410,8 +411,9 @@ class Memory:
             stored = attempt.encode(value)
         except Exception as error:  # noqa: BLE001 - whatever the conversion raises, nothing is committed
             return ApplyResult(_FAILED, error=error, reason="the result cannot be stored")
-        for address, cell in permit._read.items():  # noqa: SLF001 - the permit is this module's own
-            now_there = self._cells[address.identity]
+        read = permit._read  # noqa: SLF001 - the permit is this module's own
+        for address in read:
+            cell, now_there = read[address], self._cells[address.identity]
             if now_there is not cell and now_there.token != cell.token:
                 return ApplyResult(_REJECTED, reason=f"{address} moved while the body ran")
         for address in writes if self._held else ():
@@ -427,8 +429,8 @@ class Memory:
             if not appended.ok:
                 lost = not appended.stale
                 return ApplyResult(_REJECTED, lost=lost, reason=f"{appended.stale} moved after it was looked at")
-        for address, row in writes.items():
-            self._put(address, row)
+        for address in writes:
+            self._put(address, writes[address])
         number = attempt.number
         self._effects[attempt.intent_id] = (attempt.arguments_digest, number, number, stored, now)
         return ApplyResult(_COMMITTED, value, stored)

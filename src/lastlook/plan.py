@@ -273,7 +273,7 @@ class Plan:
         if not standing and cells == keep.cells:
             return keep
         look = Look(self, cells)
-        look.compare(cast("Sequence[Observation | None]", keep.cells))
+        look.compare(keep.cells)
         if not look.differing and cells != keep.cells and (look.doubts is None or not look.doubts.unusable):
             # The values are the recorded ones and no token contradicts: from now on, identity tells.
             self.keep = Kept(self, cells)
@@ -415,7 +415,7 @@ class Look(Evaluation):
         self.mask = 0
         self.doubts: _Doubts | None = None
 
-    def compare(self, seen: Sequence[Observation | None]) -> None:
+    def compare(self, seen: Sequence[Any]) -> None:
         """Find the cells that moved since `seen`, and narrow each to the recorded parts that differ.
 
         A row's token moves with any of its fields: what counts is which of the recorded parts differ.
@@ -546,10 +546,10 @@ class Look(Evaluation):
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
         worst = self.worst
         for index, watch in self.differing:
-            severity = self.plan.edge_severity(index, watch) if watch.edge else _KEEP
-            if watch.refreshes and severity < _REFRESH:
-                severity = _REFRESH
-            worst = max(worst, severity)
+            if watch.refreshes and worst < _REFRESH:
+                worst = _REFRESH
+            if watch.edge and (severity := self.plan.edge_severity(index, watch)) > worst:
+                worst = severity
         if self.doubts is None and not self.program.joins:
             keep = self.plan.keep
             self.unbindable, self.loose, self.weak = keep.unbindable, keep.loose, keep.weak

@@ -6,6 +6,7 @@ A port is implemented in either colour: under `AsyncGate` each method may return
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -34,6 +35,7 @@ __all__ = [
     "IntentRow",
     "Journal",
     "JournalEntry",
+    "Permission",
     "Store",
     "Stored",
     "System",
@@ -51,12 +53,7 @@ class Clock(Protocol):
 
 
 class _SystemClock:
-    @staticmethod
-    def now() -> dt.datetime:
-        return _NOW(_ZONE)
-
-
-_NOW, _ZONE = dt.datetime.now, dt.UTC
+    now = functools.partial(dt.datetime.now, dt.UTC)
 
 
 UTC: Clock = _SystemClock()
@@ -168,6 +165,18 @@ Bound = tuple["Address", "Observation"]
 """A piece of evidence that the target must still find as it was looked at."""
 
 
+class Permission(Protocol):
+    """What a target may ask of the look that permitted an attempt."""
+
+    def fresh(self) -> Mapping[str, Value]:
+        """The refresh fields by place."""
+        ...
+
+    def projection(self, address: Address, /) -> frozenset[str] | None:
+        """The fields of a bound resource that decide; None for all of it."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at an effect: everything the target needs, and nothing it may decide.
@@ -175,9 +184,8 @@ class Attempt:
     Attributes:
         number: the attempt's number; the target refuses one below the intent's floor.
         binding: evidence with exactly the tokens that were paired with the validated values.
-        projection: of a bound resource, the fields that decide, or None for all of it; a target whose token is a digest
-            of content compares these and no others.
         not_after: when the permission ends, by the target's own clock; None for never.
+        look: the look that permitted it.
         body: called with a permit; its result, or an awaitable of it under `AsyncGate`.
         encode: turns the result into what is stored; raises where it cannot be stored.
     """
@@ -186,16 +194,22 @@ class Attempt:
     number: int
     arguments_digest: str
     binding: tuple[Bound, ...]
-    projection: Callable[[Address], frozenset[str] | None]
     not_after: dt.datetime | None
-    look_fresh: Callable[[], Mapping[str, Value]]
+    look: Permission
     body: Callable[[Any], Any]
     encode: Callable[[Any], Value]
 
     @property
     def fresh(self) -> Mapping[str, Value]:
         """The refresh fields as the look found them, by place."""
-        return self.look_fresh()
+        return self.look.fresh()
+
+    def projection(self, address: Address, /) -> frozenset[str] | None:
+        """The fields of a bound resource that decide; None for all of it, or whether it is there.
+
+        A target whose token is a digest of content compares these and no others.
+        """
+        return self.look.projection(address)
 
     @property
     def key(self) -> str:

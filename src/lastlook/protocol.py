@@ -128,16 +128,22 @@ _ANSWERS = frozenset({_BUSY, _COMMITTED, Applied.FAILED, _IN_PROGRESS, _REJECTED
 # The last look and the effect, one step.
 
 
-def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
+def release(scene: Scene, intent_id: str, *, inline: bool = False) -> Protocol[Verdict[Any]]:
     """Perform the effect of an intent if what justified it still holds: Algorithm 1, under the state machine.
 
     Load; resolve an open attempt; look at the evidence and the target's row; validate; then refuse, or attempt. A
     refused attempt is validated anew, a bounded number of times.
+
+    Args:
+        scene: what the protocol knows of its gate.
+        intent_id: names the intent.
+        inline: loading, observing and applying are done where they stand instead of being yielded: for a driver that
+            awaits nothing, and while nobody steps in at its commands.
     """
     rejected: Verdict[Any] | None = None
     rejections = 0
     while True:
-        stored = (yield Load(intent_id)) or _unknown(intent_id)
+        stored = (scene.store.load(intent_id) if inline else (yield Load(intent_id))) or _unknown(intent_id)
         if stored.row.state is not _OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
@@ -151,7 +157,7 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
         except CanonicalError as drift:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
-            look = plan.look((yield plan.observe))
+            look = plan.look(plan.reader() if inline else (yield plan.observe))
             if type(look) is not Kept:
                 yield from validate(look)
             if scene.emit is not None:
@@ -163,7 +169,25 @@ def release(scene: Scene, intent_id: str) -> Protocol[Verdict[Any]]:
                 yield from adopt(scene, stored, row)
                 continue
             if permits:
-                verdict = yield from _attempt(scene, stored, look, row)
+                attempt = _attempt(stored, look, row)
+                if plan.one_engine:
+                    journal = Commit(scene.store, stored, look, attempt)
+                    if scene.store.evidence is not None:
+                        journal.checks = look.owned()
+                    try:
+                        said = plan.target.apply(attempt, journal) if inline else (yield Apply(plan, attempt, journal))
+                    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+                        said = error
+                    if type(said) is ApplyResult and said.status is _COMMITTED and not said.repeated:
+                        if scene.emit is not None:
+                            scene.emit(ApplyAnswered(intent_id, attempt.number, _COMMITTED))
+                            scene.emit(StateChanged(intent_id, "COMMITTED", _DONE))
+                        return Verdict(
+                            look.outcome, _COMMITTED, plan.record.effect, plan.intent, look, _DONE, said.value
+                        )
+                    verdict = yield from _answered(scene, stored, look, attempt, journal, said)
+                else:
+                    verdict = yield from _apply_apart(scene, stored, look, attempt)
             else:
                 verdict = yield from _refuse(scene, stored, look, _NOT_ATTEMPTED)
         if verdict is None:
@@ -334,34 +358,26 @@ def _refuse(
     return answer(stored, look, applied, _OPEN, reason=reason)
 
 
-def _attempt(scene: Scene, stored: Stored, look: Look, row: EffectRow | None) -> Protocol[Verdict[Any] | None]:
-    """Lines 16-22: open an attempt, let the target apply it, and journal what it answered."""
+def _attempt(stored: Stored, look: Look, row: EffectRow | None) -> Attempt:
+    """Lines 16-17: the attempt, bound to exactly what was looked at."""
     plan, record = look.plan, stored.record
     number = stored.row.attempt + 1
     if row is not None and row.floor > number:
         number = row.floor
     not_after = _not_after(look) if plan.program.volatile or record.expires_us is not None else None
-    encode = plan.contract.arguments.store_result
-    attempt = Attempt(
+    return Attempt(
         record.intent_id,
         number,
         record.arguments_digest,
         look.binding(),
-        look.projection,
         not_after,
-        look.fresh,
+        look,
         plan.body,
-        encode,
+        plan.contract.arguments.store_result,
     )
-    if not plan.one_engine:
-        return (yield from _attempt_apart(scene, stored, look, attempt))
-    journal = Commit(scene.store, stored, look, attempt)
-    if scene.store.evidence is not None:
-        journal.checks = look.owned()
-    return (yield from _apply(scene, stored, look, attempt, journal))
 
 
-def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
+def _apply_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
     """Where no transaction holds both store and target: ATTEMPT first, and the answer after it."""
     # Marked before it is recorded, so that no other thread of this gate can take it for a dead one.
     mark = (attempt.intent_id, attempt.number)
@@ -370,7 +386,11 @@ def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -
         opened: Append | Verdict[Any] | None = yield from _open(scene, stored, look, attempt)
         if not isinstance(opened, Append):
             return opened
-        return (yield from _apply(scene, after(stored, opened), look, attempt, None))
+        try:
+            said = yield Apply(look.plan, attempt, None)
+        except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+            said = error
+        return (yield from _answered(scene, after(stored, opened), look, attempt, None, said))
     finally:
         scene.active.remove(mark)
 
@@ -411,22 +431,16 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     return append
 
 
-def _apply(
-    scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None
+def _answered(
+    scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None, said: object
 ) -> Protocol[Verdict[Any] | None]:
-    """The conditional apply (line 18), tried again in place while the target is busy, then its answer journaled."""
-    try:
-        said = yield Apply(look.plan, attempt, journal)
-    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-        said = error
-    if type(said) is ApplyResult and said.status is _COMMITTED and journal is not None and not said.repeated:
-        if scene.emit is not None:
-            scene.emit(ApplyAnswered(attempt.intent_id, attempt.number, _COMMITTED))
-            scene.emit(StateChanged(attempt.intent_id, "COMMITTED", _DONE))
-        return Verdict(look.outcome, _COMMITTED, look.plan.record.effect, look.plan.intent, look, _DONE, said.value)
+    """What the target answered (line 18), journaled; a busy one is asked again in place."""
     said = yield from _patiently(scene, look, attempt, journal, said)
     emit(scene, ApplyAnswered, attempt.intent_id, attempt.number, said.status)
     if said.status is _COMMITTED:
+        if journal is not None and not said.repeated:
+            emit(scene, StateChanged, attempt.intent_id, "COMMITTED", _DONE)
+            return answer(stored, look, _COMMITTED, _DONE, result=said.value)
         return (yield from _record_commit(scene, stored, look, attempt, said))
     if said.status is _UNKNOWN:
         return (yield from _resolve_unknown(scene, stored, look, attempt, said))

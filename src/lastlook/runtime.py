@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import datetime as dt
+import functools
 import os
 import threading
 import time
@@ -164,26 +165,33 @@ class Runtime:
         declared = self._effects[plan.record.effect]
         arguments = declared.contract.arguments
         stored = plan.record.arguments
-        fixed = arguments.thaw(stored) if all(type(value) in _IMMUTABLE for value in stored.values()) else None
+        function, name = declared.function, declared.name
+        perform: Callable[[Any], Any]
+        if all(type(value) in _IMMUTABLE for value in stored.values()) and not arguments.positional:
+            perform = functools.partial(function, **arguments.thaw(stored))
+        else:
 
-        function, name, call = declared.function, declared.name, arguments.call
+            def perform(permit: Any) -> Any:  # each attempt has values of its own
+                return arguments.call(function, permit, arguments.thaw(stored))
+
+        enter, leave = IN_BODY.set, IN_BODY.reset
         if self._asynchronous:
 
             async def run_async(permit: Any) -> Any:
-                token = IN_BODY.set(name)
+                token = enter(name)
                 try:
-                    return await call(function, permit, fixed or arguments.thaw(stored))
+                    return await perform(permit)
                 finally:
-                    IN_BODY.reset(token)
+                    leave(token)
 
             return run_async
 
         def run(permit: Any) -> Any:
-            token = IN_BODY.set(name)
+            token = enter(name)
             try:
-                return call(function, permit, fixed or arguments.thaw(stored))
+                return perform(permit)
             finally:
-                IN_BODY.reset(token)
+                leave(token)
 
         return run
 

@@ -219,7 +219,6 @@ class Verdict(_Seen, Generic[R]):
         view: View,
         state: State | None,
         result: Any = None,
-        *,
         reason: str = "",
         error: BaseException | None = None,
     ) -> None:

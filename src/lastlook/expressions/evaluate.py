@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from lastlook.canonical import ABSENT, Value
 from lastlook.errors import CanonicalError, DeclarationError
-from lastlook.expressions import context, operations, quantifiers, values
+from lastlook.expressions import context, leaves, operations, quantifiers, values
 from lastlook.expressions.english import render_node, render_path, render_ref
 from lastlook.expressions.environment import Env, Pending, Unverifiable
 from lastlook.expressions.expr import Expr, node_of, reference_in
@@ -16,7 +16,7 @@ from lastlook.expressions.tree import CONDITIONS, Node, Path, RefNode, stage, wa
 from lastlook.records import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lastlook.expressions.operations import Compiled, Place
     from lastlook.records import Observation
@@ -124,13 +124,17 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "exists", (base,):
             return operations.present(compile_node(base, slots))
         case (("eq" | "ne" | "lt" | "le" | "gt" | "ge"), (left, right)):
-            return operations.comparison(
+            compare = operations.comparison(
                 node.op, compile_node(left, slots), compile_node(right, slots), place_of(node, slots)
             )
+            kinds = operations.plain_kinds(node.op)
+            return leaves.comparison(operations.COMPARISONS[node.op], kinds, (left, right), slots, compare)
         case (("and" | "or"), parts):
             return operations.kleene([compile_condition(part, slots) for part in parts], decisive=node.op == "or")
         case "not", (part,):
-            return operations.negation(compile_condition(part, slots))
+            negated = operations.negation(compile_condition(part, slots))
+            field = leaves.field_of(part, slots)
+            return negated if field is None else leaves.truth(field, negated, wanted=False)
         case "holds", (part,):
             return operations.holds(compile_condition(part, slots))
         case "every", (base, condition):
@@ -166,7 +170,11 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
 def compile_condition(node: Node, slots: SlotTable) -> Compiled:
     """As `compile_node`, where the value has to be true or false."""
     part = compile_node(node, slots)
-    return part if node.op in CONDITIONS else operations.truth(part, place_of(node, slots))
+    if node.op in CONDITIONS:
+        return part
+    certain = operations.truth(part, place_of(node, slots))
+    field = leaves.field_of(node, slots)
+    return certain if field is None else leaves.truth(field, certain, wanted=True)
 
 
 def _storable(node: Node, slots: SlotTable) -> Compiled:
@@ -294,7 +302,7 @@ def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:
         if observation is None:
             observation = env.fetch(slot)
         try:
-            value = cast("Mapping[str | int, Value]", observation.value)[name]
+            value: Any = observation.value[name]  # type: ignore[index]  # a row, or it has no field
         except (LookupError, TypeError):
             return reach(env)
         return reach(env) if value is ABSENT else value

@@ -16,6 +16,7 @@ from lastlook.expressions import values
 from lastlook.expressions.environment import Env, Pending, Unverifiable
 
 __all__ = [
+    "COMPARISONS",
     "Compiled",
     "Place",
     "all_of",
@@ -24,6 +25,7 @@ __all__ = [
     "holds",
     "kleene",
     "negation",
+    "plain_kinds",
     "present",
     "strict",
     "there",
@@ -106,14 +108,6 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "as_decimal": values.as_decimal,
     "as_utc": values.as_utc,
 }
-_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
 
 
 def strict(op: str, parts: list[Compiled], constants: tuple[Any, ...], place: Place) -> Compiled:
@@ -130,16 +124,30 @@ def strict(op: str, parts: list[Compiled], constants: tuple[Any, ...], place: Pl
     return operation
 
 
+COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def plain_kinds(op: str) -> frozenset[type]:
+    """The types of which two values are compared as Python does."""
+    return frozenset({int, str, bool} if op in {"eq", "ne"} else {int, str})
+
+
 def comparison(op: str, left: Compiled, right: Compiled, place: Place) -> Compiled:
     """`== != < <= > >=` of values of one kind."""
-    test: Callable[[Any, Any], bool] = _COMPARISONS[op]
+    test: Callable[[Any, Any], bool] = COMPARISONS[op]
+    quick = plain_kinds(op)
     if op in {"eq", "ne"}:
-        quick = frozenset({int, str, bool})
 
         def judge(a: Value, b: Value) -> bool:
             return values.equal(a, b) is (op == "eq")
     else:
-        quick = frozenset({int, str})
 
         def judge(a: Value, b: Value) -> bool:
             values.ordered(a, b)

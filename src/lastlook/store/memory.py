@@ -109,7 +109,7 @@ class MemoryStore:
     def load(self, intent_id: str, /) -> Stored | None:
         """The proposal and the current row."""
         chain = self._chains.get(intent_id)
-        return None if chain is None else chain.load()
+        return None if chain is None else chain.stored or chain.load()
 
     def lock(self, intent_id: str, seq: int, on: Any, /) -> bool:  # noqa: ARG002 - its lock is the transaction
         """Whether the intent is as it was seen; who shares this engine holds its lock already."""
@@ -122,9 +122,8 @@ class MemoryStore:
             chain = self._chains.get(append.intent_id)
             if chain is None or chain.seq != append.seq:
                 return Appended(ok=False)
-            record = chain.record
-            lane = record.lane
-            holder = self._lanes.get(lane) if self._lanes else None
+            record, lanes, state = chain.record, self._lanes, append.state
+            holder = lanes.get(record.lane) if lanes else None
             if holder is not None and holder != append.intent_id and _takes_lane(chain, append):
                 return Appended(ok=False, holder=holder)
             expires_us = record.expires_us
@@ -135,16 +134,16 @@ class MemoryStore:
                 if stale:
                     return Appended(ok=False, stale=stale)
             chain.entries.append((append.kind, at, append.record))
-            chain.state = append.state
+            chain.state = state
             chain.seq += 1
             chain.attempt = append.attempt
             chain.owner = append.owner
             chain.deadline_us = append.deadline_us
             chain.stored = None
-            if append.state is _IN_ATTEMPT:
-                self._lanes[lane] = append.intent_id
-            elif holder == append.intent_id:
-                del self._lanes[lane]
+            if state is _IN_ATTEMPT:
+                lanes[record.lane] = append.intent_id
+            elif holder is not None and holder == append.intent_id:
+                del lanes[record.lane]
             return _DONE
 
     def pending(self) -> Iterable[str]:
