@@ -362,9 +362,8 @@ class Gate(_GateBase):
             UnknownIntent: it is not in this gate's store.
             UnknownEffect: its effect is not declared in this process.
         """
-        intent_id, runtime, tap = _id(intent), self._runtime(), self._tap
-        inline = not (tap.before or tap.after)
-        return self._answered(runtime, drive(runtime, protocol.release(runtime.scene, intent_id, inline=inline)))
+        intent_id, runtime = _id(intent), self._runtime()
+        return self._answered(runtime, runtime.release(intent_id))
 
     def preview(self, intent: Intent[Any], /) -> Preview:
         """What `gate(intent)` would decide now; it authorises nothing."""

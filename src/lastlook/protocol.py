@@ -128,7 +128,7 @@ _ANSWERS = frozenset({_BUSY, _COMMITTED, Applied.FAILED, _IN_PROGRESS, _REJECTED
 # The last look and the effect, one step.
 
 
-def release(scene: Scene, intent_id: str, *, inline: bool = False) -> Protocol[Verdict[Any]]:
+def release(scene: Scene, intent_id: str, *, rejected: Verdict[Any] | None = None) -> Protocol[Verdict[Any]]:
     """Perform the effect of an intent if what justified it still holds: Algorithm 1, under the state machine.
 
     Load; resolve an open attempt; look at the evidence and the target's row; validate; then refuse, or attempt. A
@@ -137,13 +137,11 @@ def release(scene: Scene, intent_id: str, *, inline: bool = False) -> Protocol[V
     Args:
         scene: what the protocol knows of its gate.
         intent_id: names the intent.
-        inline: loading, observing and applying are done where they stand instead of being yielded: for a driver that
-            awaits nothing, and while nobody steps in at its commands.
+        rejected: the verdict of an attempt that was refused just before.
     """
-    rejected: Verdict[Any] | None = None
-    rejections = 0
+    rejections = 0 if rejected is None else 1
     while True:
-        stored = (scene.store.load(intent_id) if inline else (yield Load(intent_id))) or _unknown(intent_id)
+        stored = (yield Load(intent_id)) or _unknown(intent_id)
         if stored.row.state is not _OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
@@ -157,45 +155,48 @@ def release(scene: Scene, intent_id: str, *, inline: bool = False) -> Protocol[V
         except CanonicalError as drift:
             verdict = yield from _refuse_drifted(stored, str(drift))
         else:
-            look = plan.look(plan.reader() if inline else (yield plan.observe))
-            if type(look) is not Kept:
-                yield from validate(look)
-            if scene.emit is not None:
-                tell(scene.emit, look, "PRE_EFFECT")
-            permits = look.outcome.permits
-            # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
-            row = None if plan.one_engine and permits else (yield from _find_row(plan.record))
-            if row is not None and row.committed_at is not None:
-                yield from adopt(scene, stored, row)
-                continue
-            if permits:
-                attempt = _attempt(stored, look, row)
-                if plan.one_engine:
-                    journal = Commit(scene.store, stored, look, attempt)
-                    if scene.store.evidence is not None:
-                        journal.checks = look.owned()
-                    try:
-                        said = plan.target.apply(attempt, journal) if inline else (yield Apply(plan, attempt, journal))
-                    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-                        said = error
-                    if type(said) is ApplyResult and said.status is _COMMITTED and not said.repeated:
-                        if scene.emit is not None:
-                            scene.emit(ApplyAnswered(intent_id, attempt.number, _COMMITTED))
-                            scene.emit(StateChanged(intent_id, "COMMITTED", _DONE))
-                        return Verdict(
-                            look.outcome, _COMMITTED, plan.record.effect, plan.intent, look, _DONE, said.value
-                        )
-                    verdict = yield from _answered(scene, stored, look, attempt, journal, said)
-                else:
-                    verdict = yield from _apply_apart(scene, stored, look, attempt)
-            else:
-                verdict = yield from _refuse(scene, stored, look, _NOT_ATTEMPTED)
+            look = plan.look((yield plan.observe))
+            verdict = yield from _decide(scene, stored, look)
         if verdict is None:
             continue
         if verdict.applied is not _REJECTED:
             return verdict
         rejected = verdict
         rejections += 1
+
+
+def release_at_once(scene: Scene, plan: Plan) -> Verdict[Any] | Protocol[Verdict[Any]]:
+    """`release` in one call, where nothing is in its way: an open intent, nothing changed, one engine, a commit.
+
+    The same steps in the same order, for a driver that awaits nothing and at whose commands nobody steps in.
+
+    Returns:
+        The verdict; or, where something is in its way, the protocol from there on.
+    """
+    intent_id = plan.record.intent_id
+    stored = scene.store.load(intent_id)
+    if stored is None or stored.row.state is not _OPEN or plan.record.expires_us is not None:
+        return release(scene, intent_id)
+    look = plan.look(plan.reader())
+    if type(look) is not Kept or not look.outcome.permits:
+        return _from_there(scene, intent_id, _decide(scene, stored, look))
+    attempt = _attempt(stored, look, None)
+    journal = _journal(scene, stored, look, attempt)
+    try:
+        said = plan.target.apply(attempt, journal)
+    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+        said = error
+    if type(said) is ApplyResult and said.status is _COMMITTED and not said.repeated:
+        return Verdict(look.outcome, _COMMITTED, plan.record.effect, plan.intent, look, _DONE, said.value)
+    return _from_there(scene, intent_id, _answered(scene, stored, look, attempt, journal, said))
+
+
+def _from_there(scene: Scene, intent_id: str, steps: Protocol[Verdict[Any] | None]) -> Protocol[Verdict[Any]]:
+    """The rest of one validation, and whatever has to follow it."""
+    verdict = yield from steps
+    if verdict is None or verdict.applied is _REJECTED:
+        return (yield from release(scene, intent_id, rejected=verdict))
+    return verdict
 
 
 def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
@@ -358,6 +359,27 @@ def _refuse(
     return answer(stored, look, applied, _OPEN, reason=reason)
 
 
+def _decide(scene: Scene, stored: Stored, look: Look) -> Protocol[Verdict[Any] | None]:
+    """Validate a look (lines 7-15), then refuse or attempt (lines 16-23); None if the intent has moved meanwhile."""
+    plan = look.plan
+    if type(look) is not Kept:
+        yield from validate(look)
+    if scene.emit is not None:
+        tell(scene.emit, look, "PRE_EFFECT")
+    permits = look.outcome.permits
+    # One engine with the store: its row is in the same transaction, and only a refusal could be wrong about it.
+    row = None if plan.one_engine and permits else (yield from _find_row(plan.record))
+    if row is not None and row.committed_at is not None:
+        yield from adopt(scene, stored, row)
+        return None
+    if not permits:
+        return (yield from _refuse(scene, stored, look, _NOT_ATTEMPTED))
+    attempt = _attempt(stored, look, row)
+    if not plan.one_engine:
+        return (yield from _attempt_apart(scene, stored, look, attempt))
+    return (yield from _apply(scene, stored, look, attempt, _journal(scene, stored, look, attempt)))
+
+
 def _attempt(stored: Stored, look: Look, row: EffectRow | None) -> Attempt:
     """Lines 16-17: the attempt, bound to exactly what was looked at."""
     plan, record = look.plan, stored.record
@@ -377,7 +399,15 @@ def _attempt(stored: Stored, look: Look, row: EffectRow | None) -> Attempt:
     )
 
 
-def _apply_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
+def _journal(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Commit:
+    """What the target is to record in its own transaction, where that is the store's as well."""
+    journal = Commit(scene.store, stored, look, attempt)
+    if scene.store.evidence is not None:
+        journal.checks = look.owned()
+    return journal
+
+
+def _attempt_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protocol[Verdict[Any] | None]:
     """Where no transaction holds both store and target: ATTEMPT first, and the answer after it."""
     # Marked before it is recorded, so that no other thread of this gate can take it for a dead one.
     mark = (attempt.intent_id, attempt.number)
@@ -386,11 +416,7 @@ def _apply_apart(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> 
         opened: Append | Verdict[Any] | None = yield from _open(scene, stored, look, attempt)
         if not isinstance(opened, Append):
             return opened
-        try:
-            said = yield Apply(look.plan, attempt, None)
-        except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
-            said = error
-        return (yield from _answered(scene, after(stored, opened), look, attempt, None, said))
+        return (yield from _apply(scene, after(stored, opened), look, attempt, None))
     finally:
         scene.active.remove(mark)
 
@@ -429,6 +455,18 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         return None
     emit(scene, AttemptOpened, attempt.intent_id, attempt.number)
     return append
+
+
+def _apply(
+    scene: Scene, stored: Stored, look: Look, attempt: Attempt, journal: Journal | None
+) -> Protocol[Verdict[Any] | None]:
+    """The conditional apply (line 18)."""
+    said: object
+    try:
+        said = yield Apply(look.plan, attempt, journal)
+    except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer
+        said = error
+    return (yield from _answered(scene, stored, look, attempt, journal, said))
 
 
 def _answered(

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, cast
 from lastlook import canonical
 from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Surroundings
-from lastlook.drivers import IN_BODY
+from lastlook.drivers import IN_BODY, drive
 from lastlook.errors import CanonicalError, DeclarationError, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
 from lastlook.plan import Kept, Plan
-from lastlook.protocol import Limits, Scene
+from lastlook.protocol import Limits, Scene, release, release_at_once
 from lastlook.reading import reader_of
 from lastlook.records import Capture, State
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
-from lastlook.verdicts import Preview
+from lastlook.verdicts import Preview, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -280,6 +280,16 @@ class Runtime:
         if type(look) is Kept:
             return look.preview
         return None if look is None else Preview(look.outcome, plan.record.effect, plan.intent, look)
+
+    def release(self, intent_id: str) -> Verdict[Any]:
+        """Run `protocol.release` to its end, in one call where that is possible."""
+        plan = self.plans.get(intent_id)
+        found: Any
+        if plan is None or not plan.one_engine or self.tap.active:
+            found = release(self.scene, intent_id)
+        else:
+            found = release_at_once(self.scene, plan)
+        return found if type(found) is Verdict else drive(self, found)
 
     def hinted(self, change: Change) -> list[Preview] | None:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
