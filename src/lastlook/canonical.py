@@ -17,11 +17,11 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from enum import Enum
 from operator import is_
 from types import MappingProxyType, NoneType
-from typing import Any, Final, NoReturn, TypeAlias, cast, final
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast, final
 from uuid import UUID
 
 import orjson
@@ -36,6 +36,7 @@ __all__ = [
     "MAX_EXPONENT",
     "SCHEMA",
     "Absent",
+    "Named",
     "Value",
     "decode",
     "digest",
@@ -48,6 +49,7 @@ __all__ = [
     "intent_id",
     "like",
     "loads_json",
+    "named",
     "random_id",
     "same",
     "to_json",
@@ -67,6 +69,7 @@ SCHEMA: Final = 1
 _KEY_BYTES: Final = 1024
 _ID_BYTES: Final = 16
 _INT_BOUND: Final = 10**MAX_DIGITS
+_EXACT: Final = Context(prec=MAX_DIGITS)
 _NUMBER_BOUNDS: Final = f"a number has at most {MAX_DIGITS} digits and an exponent within {MAX_EXPONENT}"
 
 
@@ -657,8 +660,27 @@ def fingerprint(value: object, *, salt: bytes = b"") -> str:
 # --- Names ------------------------------------------------------------------------------------------------------------
 
 
+class Named(NamedTuple):
+    """A resource's name.
+
+    Attributes:
+        identity: its one text: two names share it only when their kinds and all parts of their keys are `same`.
+        kind: its kind, a plain text.
+        key: its key, each part in the one form of all that are `same`: 9 for 9.0 and for an enum member of value 9.
+    """
+
+    identity: str
+    kind: str
+    key: tuple[Value, ...]
+
+
 def identity(kind: str, key: tuple[object, ...]) -> str:
-    """The one text of the resource of this kind and key: two keys share it only when all their parts are `same`.
+    """The one text of the resource of this kind and key; raises as `named`."""
+    return named(kind, key).identity
+
+
+def named(kind: str, key: tuple[object, ...]) -> Named:
+    """The name of the resource of this kind and key.
 
     Text is compared byte for byte and by case. It is refused, never mended, when another text could pass for it.
 
@@ -666,9 +688,12 @@ def identity(kind: str, key: tuple[object, ...]) -> str:
         CanonicalError: a part that is no plain value, or is text that is not in NFC (Unicode Annex 15), holds a
             control or format character (bidi and zero-width ones too) or has more than 1,024 bytes; or an empty kind.
     """
-    if not kind:
+    plain = freeze(kind, path="kind")
+    if not isinstance(plain, str):
+        raise _error(f"a kind of type '{type(kind).__name__}'", "kind", "name the kind of resource by a text")
+    if not plain:
         raise _error("an empty kind of resource", "kind", "name it")
-    _legible(_text(kind, "kind"), "kind")
+    _legible(plain, "kind")
     parts = freeze(key, path="key")
     if not isinstance(parts, tuple):
         raise _error("a key that is no tuple", "key", "write one part as '(part,)'")
@@ -680,8 +705,19 @@ def identity(kind: str, key: tuple[object, ...]) -> str:
             _legible(part, at)
         elif isinstance(part, bytes) and len(part) > _KEY_BYTES:
             raise _error(f"a key part of more than {_KEY_BYTES} bytes", at, "use a shorter one")
-    tree = [kind, [_tree(part, _DIGESTED, ("key", index)) for index, part in enumerate(parts)]]
-    return sys.intern(orjson.dumps(tree).decode())
+    tree = [plain, [_tree(part, _DIGESTED, ("key", index)) for index, part in enumerate(parts)]]
+    if any(type(part) is Decimal for part in parts):
+        parts = tuple([_plain_number(part) if isinstance(part, Decimal) else part for part in parts])
+    return Named(sys.intern(orjson.dumps(tree).decode()), plain, parts)
+
+
+def _plain_number(part: Decimal) -> int | Decimal:
+    """The form of a number that stands in keys for all that equal it: an int where it is one."""
+    if part == part.to_integral_value() and -_INT_BOUND < part < _INT_BOUND:
+        return int(part)
+    shortest = part.normalize(_EXACT)
+    # Beyond the bound it could be written and not be read again.
+    return shortest if abs(cast("int", shortest.as_tuple().exponent)) <= MAX_EXPONENT else part
 
 
 def _legible(text: str, at: _At) -> None:

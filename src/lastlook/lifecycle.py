@@ -10,6 +10,7 @@ from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
 from lastlook.records import State
+from lastlook.wanted import wanted, wanted_text
 
 if TYPE_CHECKING:
     from lastlook.canonical import Value
@@ -82,7 +83,11 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
 
     Raises:
         InFlight: there is no open attempt, or the target can close it itself.
+        DeclarationError: nobody is named, or there is no note.
     """
+    wanted(committed, bool, "assert_outcome(committed=...)", "give True or False")
+    by = wanted_text(by, "assert_outcome(by=...)", "name the person who found out")
+    note = wanted_text(note, "assert_outcome(note=...)", "write how it was found out")
     stored = yield from load(intent_id)
     if stored.row.state is not State.ATTEMPT:
         state = stored.row.state.name.lower()

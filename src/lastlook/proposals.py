@@ -353,11 +353,20 @@ def _record(
         captured=captured,
         differences=reads.differences(env.observations),
         contract=contract.digest,
-        expires_us=None if draft.expires is None else microseconds(now + draft.expires),
+        expires_us=None if draft.expires is None else _expiry(now, draft.expires),
         supersedes=draft.supersedes,
         transaction=draft.transaction or draft.intent_id,
         one_shot=draft.mode is Mode.ONE_SHOT,
     )
+
+
+def _expiry(now: dt.datetime, span: dt.timedelta) -> int:
+    try:
+        return microseconds(now + span)
+    except OverflowError:
+        raise DeclarationError(
+            f"options(expires=...) ends after the year 9999 where it is {span} from now: give a shorter span, or none"
+        ) from None
 
 
 def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]:

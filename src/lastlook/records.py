@@ -37,6 +37,7 @@ __all__ = [
     "TokenKind",
     "at",
     "collection_of",
+    "key_parts",
     "microseconds",
     "place",
 ]
@@ -49,7 +50,8 @@ class Address:
     """One concrete resource: a kind and a key of one or more parts; an empty key stands for all rows of the kind.
 
     Two addresses are equal exactly when their canonical `identity` is; the identity is an interned text, so that it can
-    be a dictionary key at the cost of a pointer comparison.
+    be a dictionary key at the cost of a pointer comparison. The parts of the key are frozen, and equal addresses have
+    equal ones: an enum member stands for its value, 9 for 9.0.
 
     Raises:
         CanonicalError: a part is not a text, number, date, UUID or bytes, is not NFC, or has control characters.
@@ -62,9 +64,7 @@ class Address:
     key: Final[tuple[Value, ...]]
 
     def __init__(self, kind: str, key: tuple[Value, ...]) -> None:
-        self.identity = canonical.identity(kind, key)
-        self.kind = kind
-        self.key = key
+        self.identity, self.kind, self.key = canonical.named(kind, key)
 
     @property
     def is_collection(self) -> bool:
@@ -139,16 +139,6 @@ class Token:
             return 0
         return -1 if self.kind == "counter" and value < was else 1  # type: ignore[operator]  # of one type
 
-    def precedes(self, other: Token) -> bool:
-        """Whether both are ordered and alike and this one is the smaller: the resource went backwards."""
-        return (
-            self.kind == other.kind == "counter"
-            and self.namespace == other.namespace
-            and isinstance(self.value, int)
-            and isinstance(other.value, int)
-            and self.value < other.value
-        )
-
 
 class Observation:
     """A value and the token it was read with: one inseparable, frozen pair, compared by identity only.
@@ -200,6 +190,15 @@ def microseconds(moment: dt.datetime) -> int:
     """A moment as it is stored: whole microseconds since 1970, UTC."""
     span = moment - EPOCH
     return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+
+
+def key_parts(key: object) -> tuple[Any, ...]:
+    """The parts of a row's key that was given as one value, or as a tuple of them; an enum member is its value."""
+    given: Any = key
+    while isinstance(given, enum.Enum):
+        given = given.value
+    parts: tuple[Any, ...] = given if issubclass(type(given), tuple) else (given,)
+    return parts
 
 
 _COLLECTIONS: dict[str, Address] = {}

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import uuid
+import weakref
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +29,7 @@ from lastlook.records import Capture, State
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview
+from lastlook.wanted import wanted_system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,10 +71,6 @@ class Runtime:
         asynchronous: bool,
         strict_fields: bool,
     ) -> None:
-        if clock.now().utcoffset() is None:
-            raise DeclarationError(
-                "the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice"
-            )
         self.systems = _by_kind(systems)
         self.store = _store(store, systems)
         owned = self.store.evidence
@@ -94,6 +92,8 @@ class Runtime:
         self._targets: dict[str, Target] = {}
         self.plans: dict[str, Plan] = {}
         self.index = Index(capture)
+        self.named: dict[str, Any] = {}
+        self.anonymous: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._caught_up = 0
         for system in systems:
             use_clock = getattr(system, "use_clock", None)
@@ -399,6 +399,7 @@ def _registered(command: Judge, name: str, version: str) -> Registered | str:
 def _by_kind(systems: Sequence[System]) -> dict[str, System]:
     found: dict[str, System] = {}
     for system in systems:
+        wanted_system(system, "a gate")
         for kind in system.kinds:
             if kind in found:
                 message = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
@@ -24,10 +24,9 @@ from lastlook.expressions import (
 from lastlook.ports import Unreadable
 from lastlook.records import NAMES, Decision, Observation, at
 from lastlook.records import Read as ReadRecord
+from lastlook.wanted import mistaken, wanted_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.records import Address, Path
@@ -95,8 +94,11 @@ class Ledger:
         """Record a conclusion and the reads that it rests on.
 
         Raises:
-            DeclarationError: something in `rests_on` is no read of this transaction.
+            DeclarationError: no text, or something in `rests_on` is no read of this transaction.
         """
+        conclusion = wanted_text(text, "decide(text)", "write what was concluded")
+        if isinstance(rests_on, (str, Evidence)) or not isinstance(cast("object", rests_on), Iterable):
+            raise mistaken("decide(rests_on=...)", rests_on, "give a list of what transaction.read returned")
         indexes: dict[int, None] = {}
         for evidence in rests_on:
             if not isinstance(evidence, Evidence):
@@ -109,7 +111,7 @@ class Ledger:
                     "transaction has read, and read it here as well"
                 )
             indexes.update(dict.fromkeys(evidence.reads))
-        self._decisions.append(Decision(text, tuple(indexes)))
+        self._decisions.append(Decision(conclusion, tuple(indexes)))
 
 
 def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str, Value]) -> Protocol[Evidence]:

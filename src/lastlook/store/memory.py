@@ -17,6 +17,7 @@ from lastlook.errors import IntegrityError, UnknownIntent
 from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
 from lastlook.records import EPOCH, State, microseconds
 from lastlook.store.bodies import RECORD_BYTES, intent_body, intent_from_body
+from lastlook.wanted import wanted_system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +88,8 @@ class MemoryStore:
     durable = False
 
     def __init__(self, evidence: System | None = None) -> None:
+        if evidence is not None:
+            wanted_system(evidence, "MemoryStore(evidence)")
         self.evidence = evidence
         self.namespace = os.urandom(8).hex()
         self.salt = os.urandom(16)
