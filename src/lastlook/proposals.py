@@ -10,7 +10,7 @@ from lastlook import canonical
 from lastlook.answers import transition
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
-from lastlook.commands import Create, Load, Now, Read
+from lastlook.commands import Create, Judge, Load, Now, Read
 from lastlook.errors import Applied, DeclarationError, EffectStopped, KeyReused, Outcome
 from lastlook.evaluation import Evaluation, findings_of
 from lastlook.events import IntentProposed, ProposalRefused
@@ -36,7 +36,7 @@ from lastlook.verdicts import NOTHING_SEEN, Verdict, stop_for
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
@@ -104,13 +104,16 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
             return _existing(stored, draft, digest)
     program = draft.contract.program
     env = Env(program.slots, draft.arguments, ABSENT if draft.actor is None else draft.actor, capturing=True)
-    # An awaited premise is not judged now, but what it names is evidence, and what it finds unchanged is captured.
+    # An awaited premise is not judged now: what it finds is not used, and its validators are not asked.
     run = [n for n, check in enumerate(program.checks) if not (check.awaited and check.pins)]
     run = [] if draft.mode is Mode.ONE_SHOT else run
     evaluation = Evaluation(program, env, run)
     yield from _look(draft, evaluation)
     if draft.mode is Mode.PROVE:
         _refuse_untrue(scene, draft, evaluation)
+    if draft.mode is not Mode.ONE_SHOT:
+        for capture in (capture for check in program.checks for capture in check.captures):
+            yield from _capture(capture, evaluation)
     key = yield from _key_parts(draft, program.target, evaluation)
     lane = (yield from _key_parts(draft, program.lane, evaluation)) if program.lane else None
     now = yield Now()
@@ -168,6 +171,30 @@ def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
         env.now = yield Now()
     evaluation.run()
     yield from finish(evaluation)
+
+
+def _capture(capture: Callable[[Env], Any], evaluation: Evaluation) -> Protocol[None]:
+    """Keep what `unchanged` will hold the world to, also where nobody has judged the premise that says so.
+
+    A premise may be awaited, or range over rows of which there are none yet. What has no value now is not kept: it
+    cannot be unchanged later.
+    """
+    env = evaluation.env
+    while True:
+        env.settled()
+        try:
+            capture(env)
+        except Pending:
+            if env.missing:
+                addresses = tuple(env.missing.values())
+                evaluation.observe(addresses, (yield Read(addresses)))
+            if env.unjudged:
+                pins = frozenset(pin for check in evaluation.program.checks for pin in check.pins)
+                env.answered((yield Judge(tuple(env.unjudged.values()), pins)))
+        except Unverifiable:
+            return
+        else:
+            return
 
 
 def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Protocol[tuple[Value, ...]]:
