@@ -249,7 +249,7 @@ class _GateBase:
 
     def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
         """Follow a hint through the index, and say of each intent it reaches what its gate would say (EVENT)."""
-        runtime.catch_up()
+        runtime.catch_up(change)
         if self._tap.listeners:
             closure = runtime.index.closure(change)
             nodes = tuple("/".join(node) for node in closure.nodes)

@@ -364,6 +364,15 @@ class Store(Protocol):
         """How many proposals it has taken, so that others can tell that there are new ones."""
         ...
 
+    @property
+    def ended(self) -> int:
+        """A number that moves whenever an intent ends, so that others can tell that some have."""
+        ...
+
+    def gone(self, intent_ids: Collection[str], /) -> Collection[str]:
+        """Those of these intents that have ended, or that are not in this store."""
+        ...
+
     def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
         """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
         ...

@@ -30,7 +30,7 @@ from lastlook.testing import failpoint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastlook import Premise
+    from lastlook.premises import Premise
 
 ORDER = resource("orders", arg.order_id)
 USER = resource("users", ORDER.user)
