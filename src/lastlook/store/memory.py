@@ -277,7 +277,7 @@ def _reopened(chain: _Chain) -> _Chain:
     fresh.state, fresh.seq, fresh.attempt = chain.state, chain.seq, chain.attempt
     fresh.owner, fresh.deadline_us, fresh.stored = chain.owner, chain.deadline_us, None
     fresh.entries = [(entry.kind, at, _Written(entry.body)) for entry, at in zip(journal, times, strict=True)]
-    fresh.encoded = list(journal)
+    fresh.encoded, fresh.written = list(journal), chain.seq
     return fresh
 
 
