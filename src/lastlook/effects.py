@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 
 
-class Options(Frozen):
+class Options(Frozen, hidden=("actor",)):
     """What a call of an effect carries beside its arguments.
 
     Attributes:

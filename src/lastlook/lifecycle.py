@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lastlook.answers import SCHEMA, last_verdict, last_word, recorded, transition
+from lastlook.answers import last_verdict, last_word, recorded, transition
 from lastlook.commands import FindRow, Transit
 from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
-from lastlook.records import State
+from lastlook.records import SCHEMA, State
 from lastlook.wanted import wanted, wanted_text
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
         raise InFlight(
             f"the outcome of intent {intent_id} needs no assertion: call gate(intent), which asks the target"
         )
-    body: dict[str, Value] = {"schema": SCHEMA, "committed": committed, "by": by, "note": note}
+    asserted: dict[str, Value] = {"committed": committed, "by": by, "note": note}
+    body = last_word(stored) | asserted | {"applied": "COMMITTED" if committed else "NOT_ATTEMPTED"}
     if committed:
-        body = last_word(stored) | body | {"applied": "COMMITTED", "result": None}
+        body["result"] = None
     state_ = State.COMMITTED if committed else State.OPEN
     if not (yield Transit(transition(stored, "ASSERTED", state_, body))).ok:
         raise InFlight(f"intent {intent_id} moved while its outcome was being asserted: look at it again")

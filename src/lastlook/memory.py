@@ -437,10 +437,10 @@ class Memory:
         for address in read:
             cell, now_there = read[address], self._cells[address.identity]
             if now_there is not cell and now_there.token != cell.token:
-                return ApplyResult(_REJECTED, reason=f"{address} moved while the body ran")
+                return ApplyResult(_REJECTED, reason=f"a row of {address.kind!r} that the body read moved while it ran")
         for address in writes if self._held else ():
             if address in self._held:
-                return ApplyResult(_BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(_BUSY, reason=f"a row of {address.kind!r} is locked by another session")
         now = self._clock.now()
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE

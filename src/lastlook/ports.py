@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from lastlook import canonical
@@ -233,16 +233,16 @@ class ApplyResult:
     """
 
     status: Applied
-    value: Any = None
-    stored: Value = None
-    error: BaseException | None = None
+    value: Any = field(default=None, repr=False)
+    stored: Value = field(default=None, repr=False)
+    error: BaseException | None = field(default=None, repr=False)
     reason: str = ""
     floor: int = 0
     lost: bool = False
     repeated: bool = False
 
 
-class CloseResult(Frozen):
+class CloseResult(Frozen, hidden=("stored",)):
     """COMMITTED with what was stored, or closed for ever (`NOT_ATTEMPTED`), or still UNKNOWN."""
 
     status: Applied
@@ -260,7 +260,7 @@ class IntentRow(NamedTuple):
     deadline_us: int | None
 
 
-class JournalEntry(Frozen):
+class JournalEntry(Frozen, hidden=("body",)):
     """One record of an intent's chain, encoded; `digest` covers the one before it."""
 
     intent_id: str

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EPOCH",
     "NAMES",
+    "SCHEMA",
     "Address",
     "Capture",
     "Decision",
@@ -41,6 +42,9 @@ __all__ = [
     "microseconds",
     "place",
 ]
+
+SCHEMA: Final = 1
+"""The schema number in every record's body: what this version writes, and the newest that it reads."""
 
 _PLAIN = re.compile(r"[\w#@+:= -]+")
 TokenKind = Literal["counter", "digest", "opaque", "weak"]
@@ -212,15 +216,22 @@ def collection_of(kind: str) -> Address:
     return found
 
 
-def place(address: Address, path: Path) -> str:
-    """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence."""
+def place(address: Address, path: Path, named: str | None = None) -> str:
+    """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence.
+
+    Args:
+        address: the resource.
+        path: where in its value.
+        named: what stands for the resource where its key must not be shown.
+    """
+    base = named or str(address)
     if not path:
-        return str(address)
+        return base
     if path == NAMES:
-        return f"{address} (which fields it has)"
+        return f"{base} (which fields it has)"
     first, *items = path
     field = f".{first}" if isinstance(first, str) and first.isidentifier() else f"[{first!r}]"
-    return f"{address}{field}" + "".join(f"[{item!r}]" for item in items)
+    return f"{base}{field}" + "".join(f"[{item!r}]" for item in items)
 
 
 class State(enum.Enum):
@@ -267,6 +278,7 @@ class Read(Frozen):
 
     Attributes:
         origin: AGENT for what the agent read while reasoning (provenance), PROPOSE for what premises were proved on.
+        named: what stands for the address in texts, where its key was itself read and is not public; else None.
     """
 
     address: Address
@@ -274,6 +286,12 @@ class Read(Frozen):
     digest: str
     token: Token
     origin: Literal["AGENT", "PROPOSE"]
+    named: str | None = None
+
+    @property
+    def place(self) -> str:
+        """How texts name what was read."""
+        return place(self.address, self.path, self.named)
 
 
 class Decision(Frozen):
@@ -303,7 +321,7 @@ class PremiseRecord(Frozen):
     validators: tuple[tuple[str, str, str, str], ...]
 
 
-class IntentRecord(Frozen):
+class IntentRecord(Frozen, hidden=("arguments", "actor", "captured")):
     """What was proposed, on which evidence and decisions; written once, never changed.
 
     Attributes:
@@ -343,6 +361,10 @@ class EffectRow(NamedTuple):
     attempt: int | None
     result: Value
     committed_at: int | None
+
+    def __repr__(self) -> str:
+        """Without the result."""
+        return f"EffectRow({self.intent_id!r}, floor={self.floor}, attempt={self.attempt}, at={self.committed_at})"
 
 
 class Finding(Frozen):

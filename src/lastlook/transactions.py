@@ -19,6 +19,7 @@ from lastlook.expressions import (
     Unverifiable,
     analyse,
     field_place,
+    hidden_name,
     to_json,
 )
 from lastlook.ports import Unreadable
@@ -79,7 +80,7 @@ class Ledger:
         """Everything decided so far."""
         return tuple(self._decisions)
 
-    def record(self, address: Address, path: Path, observation: Observation, value: Any) -> Evidence:
+    def record(self, address: Address, path: Path, observation: Observation, value: Any, named: str | None) -> Evidence:
         """Record an observation: a row field by field, anything else as one."""
         row = observation.value
         # Beside a row's fields, which of them there are: one that appears is a change as well.
@@ -87,7 +88,7 @@ class Ledger:
         first = len(self._reads)
         for each in paths:
             digest = canonical.fingerprint(at(row, each), salt=self._salt)
-            self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT"))
+            self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT", named))
         return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))), self)
 
     def decide(self, text: str, rests_on: Iterable[object]) -> None:
@@ -136,9 +137,12 @@ def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str,
             addresses = tuple(env.missing.values())
             for address, found in zip(addresses, (yield Read(addresses)), strict=True):
                 if isinstance(found, Unreadable):
-                    raise LastlookError(f"{address} could not be read: {found.reason}") from None
+                    place = next(slots.names[n](env) for n, known in enumerate(env.addresses) if known == address)
+                    raise LastlookError(f"{place} could not be read: {found.reason}") from None
                 env.observed(address, found)
-    return ledger.record(env.address(slot), path, observation, at(observation.value, path))
+    # Whose key it read itself, an agent may know; what others read of it later need not.
+    named = hidden_name(ref, env, lambda _address, _path: False)
+    return ledger.record(env.address(slot), path, observation, at(observation.value, path), named)
 
 
 def _place(what: object) -> tuple[Ref, Path]:

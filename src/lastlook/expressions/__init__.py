@@ -27,7 +27,7 @@ from lastlook.expressions.builders import (
 from lastlook.expressions.deadlines import valid_until
 from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
 from lastlook.expressions.evaluate import SlotTable, compile_expression
-from lastlook.expressions.explain import explain, render
+from lastlook.expressions.explain import explain, hidden_name, render
 from lastlook.expressions.expr import BoolClause, Clause, Expr, Field, condition_of
 from lastlook.expressions.jsonform import EXPRESSION_SEMANTICS, from_json, to_json
 from lastlook.expressions.resources import (
@@ -73,6 +73,7 @@ __all__ = [
     "field_place",
     "fresh",
     "from_json",
+    "hidden_name",
     "holds",
     "largest",
     "literal",
