@@ -393,6 +393,10 @@ class Store(Protocol):
         """The ids of intents that are OPEN or in ATTEMPT."""
         ...
 
+    def intents(self, prefix: str = "", /) -> Iterable[str]:
+        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
+        ...
+
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
         """An intent's records, oldest first."""
         ...

@@ -209,6 +209,11 @@ class MemoryStore:
         with self._lock:
             return [name for name, chain in self._chains.items() if not chain.state.terminal]
 
+    def intents(self, prefix: str = "", /) -> Iterable[str]:
+        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
+        with self._lock:
+            return sorted(name for name in self._chains if name.startswith(prefix))
+
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
         """An intent's records, encoded and chained, oldest first."""
         with self._lock:
