@@ -47,7 +47,8 @@ def note(story: Story, *, reveal: bool = False) -> str:
     for number, step in enumerate(story.steps):
         before = story.steps[number - 1] if number else None
         happened.append(_told(story, step, before, reveal=reveal))
-    parts += [["What happened", *_paragraphs(happened)]] if happened else []
+    if happened:
+        parts.append(["What happened", "\n\n".join(_paragraphs(happened))])
     parts.append(["What became of it", *_paragraphs([_end(story, reveal=reveal)])])
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -84,10 +85,12 @@ def _standing(story: Story) -> str:
 def _purpose(story: Story, *, reveal: bool) -> str:
     record = story.record
     verb = "was called at once" if record.one_shot else "was proposed"
-    given = _named("the argument", "the arguments", record.arguments, reveal=reveal)
-    said = [f"{record.effect} {verb} on {_time(story.proposed_at)}, to act on {record.target}{given}."]
+    said = [f"{record.effect} {verb} on {_time(story.proposed_at)}, to act on {record.target}."]
+    if record.arguments:
+        noun = "argument" if len(record.arguments) == 1 else "arguments"
+        said.append(f"Its {noun}: {_list(_given(record.arguments, reveal=reveal))}.")
     if record.actor is not None:
-        said.append(f"It was asked for by an actor{_named('', '', record.actor, reveal=reveal)}.")
+        said.append(f"It was asked for by an actor ({_list(_given(record.actor, reveal=reveal)) or 'nothing known'}).")
     if not reveal and (record.arguments or record.actor):
         said.append(f"({_REVEAL} what was given.)")
     if record.expires_us is not None:
@@ -99,12 +102,8 @@ def _purpose(story: Story, *, reveal: bool) -> str:
     return " ".join(said)
 
 
-def _named(one: str, several: str, given: Mapping[str, Any], *, reveal: bool) -> str:
-    if not given:
-        return ""
-    shown = [f"{name} {render_value(value)}" if reveal else name for name, value in sorted(given.items())]
-    noun = (one if len(given) == 1 else several) + " "
-    return f" with {noun.lstrip()}{_list(shown)}"
+def _given(given: Mapping[str, Any], *, reveal: bool) -> list[str]:
+    return [f"{name} {render_value(value)}" if reveal else name for name, value in sorted(given.items())]
 
 
 def _grounds(story: Story) -> list[str]:
@@ -130,16 +129,14 @@ def _grounds(story: Story) -> list[str]:
 
 def _ground(story: Story, premise: PremiseRecord) -> str:
     text = f"- {story.demands[premise.label]}"
-    text += f", or {premise.severity.name}" + (f" ({premise.because})" if premise.because else "")
+    text += f", else {premise.severity.name}" + (f" ({premise.because})" if premise.because else "")
     if premise.awaited:
-        text += "; awaited, so judged only at the gate"
-    elif premise.proven:
-        text += "; this was so when it was proposed"
-    elif story.record.one_shot:
-        text += "; not judged before the gate"
-    else:
-        text += "; this was not so, or could not be verified, when it was proposed"
-    return text + "."
+        return f"{text}. Awaited: judged only at the gate."
+    if premise.proven:
+        return f"{text}. So it was when proposed."
+    if story.record.one_shot:
+        return f"{text}. Not judged before the gate."
+    return f"{text}. It was not so, or could not be verified, when proposed."
 
 
 def _rows(reads: Sequence[Read]) -> list[str]:
@@ -183,15 +180,18 @@ def _look(story: Story, step: Step, *, reveal: bool) -> list[str]:
         said.append(f"Checked, and true: {'; '.join(held)}.")
     idle = len([premise for premise in story.record.premises if premise.label not in ran])
     if idle and ran:
-        said.append(
-            f"{_count(idle, 'other premise')} had nothing to do with that and {'was' if idle == 1 else 'were'} not run."
-        )
+        others = "The other premise was" if idle == 1 else f"The other {idle} premises were"
+        said.append(f"{others} not touched by that, and not run.")
     elif idle and not body.get("findings"):
         said.append("No premise had to run.")
-    for _, severity, holds, text, because in body.get("findings", ()):
-        kind = "False" if holds is False else "Not verified"
+    for label, severity, holds, text, because in body.get("findings", ()):
+        demand = story.demands.get(label)
         reason = f" ({because})" if because else ""
-        said.append(f"{kind}, and so {severity}: {text}{reason}.")
+        if demand is None:
+            said.append(f"So {severity}: {text}{reason}.")
+        else:
+            kind = "Not true" if holds is False else "Not to be verified"
+            said.append(f"{kind}, and so {severity}: {demand}{reason}. Found: {text}.")
     said.append(f"The outcome was {_OUTCOMES[body['outcome']]}.")
     if Outcome[body["outcome"]].permits:
         said += _bound(story, body)
@@ -289,7 +289,8 @@ def _end(story: Story, *, reveal: bool) -> str:
                 return f"{said} It returned nothing."
             return f"{said} It returned {render_value(result)}." if reveal else f"{said} ({_REVEAL} what it returned.)"
         case State.ATTEMPT:
-            return f"Attempt {last.body['attempt']} may have happened. gate({intent}) or lastlook reconcile asks the target."
+            number = last.body["attempt"]
+            return f"Attempt {number} may have happened. gate({intent}) or lastlook reconcile asks the target."
         case State.SUPERSEDED:
             return f"Nothing of it was applied, and never will be: intent {last.body['by']} took its place."
         case State.WITHDRAWN | State.EXPIRED:
@@ -310,13 +311,9 @@ def _time(iso: str) -> str:
     return f"{day} at {clock} UTC"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _list(names: Iterable[str]) -> str:
     found = list(names)
     more = len(found) - _SHOWN
     if more > 1:
         return f"{', '.join(found[:_SHOWN])} and {more} more"
-    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+    return f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else "".join(found)

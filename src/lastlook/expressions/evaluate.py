@@ -153,7 +153,8 @@ def compile_node(node: Node, slots: SlotTable) -> Compiled:
         case "exists", (base,):
             return operations.present(compile_node(base, slots))
         case (("eq" | "ne" | "lt" | "le" | "gt" | "ge"), (left, right)):
-            compare = operations.comparison(node.op, compile_node(left, slots), compile_node(right, slots), place_of(node))
+            both = compile_node(left, slots), compile_node(right, slots)
+            compare = operations.comparison(node.op, *both, place_of(node))
             kinds = operations.plain_kinds(node.op)
             return leaves.comparison(operations.COMPARISONS[node.op], kinds, (left, right), slots, compare)
         case (("and" | "or"), parts):
