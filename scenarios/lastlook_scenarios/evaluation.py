@@ -1,121 +1,90 @@
-"""The controlled evaluation of the ATR paper, run on lastlook: everything that needs no database.
+"""The evaluation of the ATR paper, run on lastlook: from nothing, or from what a folder has of it already.
 
-What is measured is returned as it came out; `report` sets it beside the paper's figures and judges it.
+What is measured is written down row by row and counted from these rows; `report` sets the figures beside the paper's
+and judges them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lastlook import Capture
-from lastlook_scenarios import faults, scaling, traces, workloads
+from lastlook_scenarios import campaign, published
+from lastlook_scenarios.folder import RunFolder, as_json
+from lastlook_scenarios.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Generator
 
-    from lastlook_scenarios.traces import Closures, Tally
+    from lastlook_scenarios.campaign import Progress
+    from lastlook_scenarios.units import Options
 
-__all__ = ["Evaluation", "Options", "Progress", "evaluate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How much to run.
-
-    Attributes:
-        traces: executions of each method over all workloads; rounded up so that every case is run equally often.
-        seed: of the schedules and of the draws.
-        trials: unsafe trials at each omission rate, for each way of linking.
-    """
-
-    traces: int = 6000
-    seed: int = 1
-    trials: int = 1000
-
-
-class Progress(Protocol):
-    """Told how far a stage is."""
-
-    def __call__(self, stage: str, done: int, of: int, /) -> None:
-        """`done` of `of` steps of the stage are behind us."""
-        ...
+__all__ = ["Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that came out.
+    """A finished run.
 
     Attributes:
-        cases: how many distinct cases there are.
-        traces: executions of each method, all workloads together.
-        seeds: of each workload's schedule.
-        table2: case, expected outcome, outcome.
-        closures: by capture, `predicate` and `object`.
-        scaling: microseconds by recorded reads, then by path.
-        disagreements: what contradicts a declared expectation, one sentence each.
+        kept: where its rows are, if they are kept.
+        resumed: how many units were there before it.
+        seconds: how long it took, without what was there before.
     """
 
     options: Options
-    cases: int
-    traces: int
-    seeds: Mapping[str, int]
-    table2: Sequence[tuple[str, str, str]]
-    tallies: Mapping[str, Tally]
-    closures: Mapping[str, Closures]
-    omission: Sequence[faults.Omission]
-    unavailable: faults.Unavailable
-    boundary: faults.Boundary
-    scaling: Mapping[int, Mapping[str, float]]
-    disagreements: Sequence[str]
+    summary: Summary
+    kept: Path | None
+    resumed: int
     seconds: float
 
 
-def evaluate(options: Options, progress: Progress | None = None) -> Evaluation:
-    """Run it."""
+def evaluate(
+    options: Options,
+    *,
+    out: Path | None = None,
+    jobs: int = 1,
+    figures: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run what is not there yet, and count it.
+
+    Args:
+        options: how much to run.
+        out: where rows, figures and Table 3 are kept; nowhere unless given.
+        jobs: how many processes; with one, everything is run in this one.
+        figures: also draw the paper's figures, in `out`.
+        progress: is told how far it is.
+
+    Raises:
+        FolderError: `out` cannot take this run.
+        WorkerDied: a process was killed; with the same `out`, the run goes on from what is finished.
+        RowError: a file of rows in `out` was damaged.
+    """
     started = time.perf_counter()
+    with _folder(out) as path:
+        folder = RunFolder(path, options)
+        resumed = campaign.run(options, folder, jobs, progress)
+        summary = Summary.of(options, folder)
+        if out is not None:
+            folder.write("summary.json", as_json(published.in_detail(summary, folder.description)))
+            folder.write("table3.md", published.table3(summary))
+            if figures:
+                from lastlook_scenarios.figures import draw
 
-    def tell(stage: str) -> Callable[[int, int], None]:
-        return lambda done, of: progress(stage, done, of) if progress else None
+                draw(summary, out)
+            folder.seal()
+    return Evaluation(options, summary, out, resumed, time.perf_counter() - started)
 
-    disagreements = list(traces.oracle_disagreements())
 
-    table2 = [(case, answer) for case, answer in traces.table2()]
-    disagreements += [f"Table 2, {case.name}: {answer.objection}" for case, answer in table2 if answer.objection]
-
-    seeds = {workload.name: options.seed + n for n, workload in enumerate(workloads.WORKLOADS)}
-    cases = sum(len(workload.cases) for workload in workloads.WORKLOADS)
-    count = -(-options.traces // cases) * cases
-    tallies = traces.run(count, seeds, tell("fifteen cases"))
-    for name in ("FullScan", "ATR"):
-        disagreements += [f"{case}: {name} gives {what}" for case, what in sorted(tallies[name].unmatched.items())]
-
-    closures: dict[str, Closures] = {}
-    for name, capture in (("predicate", Capture.PREDICATE), ("object", Capture.OBJECT)):
-        closures[name], objections = traces.closures(capture)
-        disagreements += objections
-
-    omission = [
-        faults.omission(rate, options.trials, options.seed, tell(f"omission at {rate} %"))
-        for rate in faults.OMISSION_RATES
-    ]
-    unavailable = faults.unavailable_validators()
-    if not unavailable.control:
-        disagreements.append("a validator that answers did not let the effect through")
-
-    return Evaluation(
-        options=options,
-        cases=cases,
-        traces=count,
-        seeds=seeds,
-        table2=[(case.name, case.outcome, answer.outcome) for case, answer in table2],
-        tallies=tallies,
-        closures=closures,
-        omission=omission,
-        unavailable=unavailable,
-        boundary=faults.binding_boundary(),
-        scaling=scaling.measure(tell("scaling")),
-        disagreements=disagreements,
-        seconds=time.perf_counter() - started,
-    )
+@contextlib.contextmanager
+def _folder(out: Path | None) -> Generator[Path]:
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="lastlook-evaluation-") as temporary:
+        yield Path(temporary)

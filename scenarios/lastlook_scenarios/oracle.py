@@ -29,6 +29,10 @@ def judge(workload: str, shown: State, now: State, call: Mapping[str, Value]) ->
             return _remediation(shown, now, call)
         case "procurement":
             return _procurement(shown, now, call)
+        case "office":
+            return _office(shown, now, call)
+        case "cloud":
+            return _cloud(shown, now, call)
         case _:
             raise LookupError(f"no business rules for {workload!r}")
 
@@ -66,6 +70,34 @@ def _procurement(shown: State, now: State, call: Mapping[str, Value]) -> Outcome
     if (request["state"], request["vendor_status"]) != ("ready", "approved"):
         return "REPLAN"
     return "KEEP" if request["title"] == shown["requests"][str(call["request_id"])]["title"] else "REFRESH"
+
+
+def _office(shown: State, now: State, call: Mapping[str, Value]) -> Outcome:
+    """People are invited once, and not too many unasked; to a meeting that stands, in a room that takes them all."""
+    key, policy = str(call["meeting_id"]), now["policies"]["office"]
+    meeting = now["meetings"][key]
+    if meeting["invited"] or not policy["assistant_may_invite"]:
+        return "BLOCK"
+    if _number(call["attendees"]) > _number(policy["most_invited"]):
+        return "BLOCK"
+    room = now["rooms"][str(meeting["room"])]
+    places = _number(room["seats"]) if room["in_service"] else 0
+    if meeting["state"] != "agreed" or places < _number(call["attendees"]):
+        return "REPLAN"
+    return "KEEP" if meeting["title"] == shown["meetings"][key]["title"] else "REFRESH"
+
+
+def _cloud(shown: State, now: State, call: Mapping[str, Value]) -> Outcome:
+    """As for remediation, and never more at once than operations allow; what serves is counted at the service."""
+    key, policy = str(call["incident_id"]), now["policies"]["operations"]
+    incident = now["incidents"][key]
+    allowed = 0 if policy["freeze"] or not policy["agent_may_restart"] else _number(policy["most_restarted"])
+    if incident["restarted"] or _number(call["instances"]) > allowed:
+        return "BLOCK"
+    serving = _number(now["services"][str(incident["service"])]["healthy"])
+    if incident["state"] != "open" or serving < _number(call["instances"]):
+        return "REPLAN"
+    return "KEEP" if incident["title"] == shown["incidents"][key]["title"] else "REFRESH"
 
 
 def _number(value: Value) -> int:

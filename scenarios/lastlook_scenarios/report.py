@@ -1,4 +1,4 @@
-"""The evaluation beside the paper: one row a figure, its verdict, and the same as JSON.
+"""The evaluation beside the paper: one row a figure, and its verdict.
 
 A figure that follows from the definitions is judged: it is the paper's ("="), or the reason why it differs stands
 beside it, or it is a mismatch. A time depends on the machine and is never judged.
@@ -7,15 +7,19 @@ beside it, or it is a mismatch. A time depends on the machine and is never judge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from statistics import fmean
+from typing import TYPE_CHECKING, Final, TextIO
+
+from lastlook_scenarios import published
+from lastlook_scenarios.summary import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lastlook_scenarios.evaluation import Evaluation
-    from lastlook_scenarios.faults import Omission
+    from lastlook_scenarios.summary import Summary
 
-__all__ = ["Row", "as_json", "closing", "heading", "mismatches", "rows", "show", "text"]
+__all__ = ["Row", "closing", "heading", "mismatches", "rows", "show", "text"]
 
 _NONE: Final = "-"
 _TIME: Final = "a time, not judged"
@@ -36,6 +40,10 @@ _PAPER_TABLE3: Final = {
     "FullScan": ("0.0", "0.0", "6.0", "39.9"),
     "ATR": ("0.0", "0.0", "0.6", "10.8"),
 }
+_WHERE: Final = {"external": "elsewhere", "same database": "in the same database"}
+_PAPER_TRACES: Final = 210_000
+_PAPER_PAIRS: Final = 7_000
+_PAPER_DURABLE: Final = {"NoCheck": "40", "VersionAbort": "20", "FullScan": "100", "ATR": "100"}
 _PAPER_OMISSION: Final = {1: "0.95", 5: "5.05", 10: "9.97"}
 _PAPER_SCALING: Final = {13: ("8.8", "12.1"), 4093: ("9.3", "2595.9")}
 
@@ -59,14 +67,18 @@ class Row:
 
 def rows(evaluation: Evaluation) -> list[Row]:
     """Every figure, in the paper's order."""
+    summary = evaluation.summary
     return [
-        *_table2(evaluation),
-        *_cases(evaluation),
-        *_table3(evaluation),
-        *_localization(evaluation),
-        *_omission(evaluation),
-        *_failures(evaluation),
-        *_scaling(evaluation),
+        *_table2(summary),
+        *_cases(summary),
+        *_table3(summary),
+        *_durable(summary),
+        *_localization(summary),
+        *_scaling(summary),
+        *_races(summary),
+        *_boundary(summary),
+        *_failures(summary),
+        *_omission(summary),
     ]
 
 
@@ -77,18 +89,22 @@ def mismatches(evaluation: Evaluation) -> list[str]:
         for row in rows(evaluation)
         if not row.ok
     ]
-    return [*wrong, *evaluation.disagreements]
+    return [*wrong, *evaluation.summary.disagreements]
 
 
 def heading(evaluation: Evaluation) -> list[str]:
-    """What was run, and what was not."""
-    seeds = ", ".join(f"{name} {seed}" for name, seed in evaluation.seeds.items())
-    trials = evaluation.options.trials
-    return [
-        f"{evaluation.traces} traces a method, {trials} unsafe trials an omission rate, {evaluation.seconds:.1f} s",
-        f"seeds: {seeds}; omission {evaluation.options.seed}",
-        "durable cells and two-client races need a database and are not part of this evaluation yet",
-    ]
+    """What was run."""
+    options, repetitions = evaluation.options, evaluation.options.repetitions
+    traces = evaluation.summary.tallies["ATR"].traces // repetitions
+    amounts = (
+        f"{repetitions} x {traces} traces a method, {repetitions} x {options.trials} unsafe trials an omission rate"
+    )
+    lines = [f"seed {options.seed}; {amounts}; {evaluation.seconds:.1f} s"]
+    if evaluation.resumed:
+        lines.append(f"{evaluation.resumed} finished parts of an earlier run were taken as they are")
+    if evaluation.kept is not None:
+        lines.append(f"raw rows, summary.json and table3.md are in {evaluation.kept}")
+    return lines
 
 
 def closing(evaluation: Evaluation) -> str:
@@ -106,108 +122,170 @@ def _judged(section: str, name: str, paper: str, here: str, *, must: str | None 
     return Row(section, name, paper, here, "=" if here == paper else reason)
 
 
-def _table2(evaluation: Evaluation) -> Iterator[Row]:
-    got = {name: outcome for name, _, outcome in evaluation.table2}
+def _table2(summary: Summary) -> Iterator[Row]:
+    got = {name: outcome for name, _, outcome in summary.table2}
     for name, outcome in _PAPER_TABLE2.items():
         yield _judged("Table 2", name, outcome, got.get(name, _NONE))
 
 
-def _cases(evaluation: Evaluation) -> Iterator[Row]:
-    section, of = "Fifteen cases", evaluation.cases
+def _cases(summary: Summary) -> Iterator[Row]:
+    section, of = "Fifteen cases", summary.cases
     for name in ("ATR", "FullScan"):
-        tally = evaluation.tallies[name]
+        tally = summary.tallies[name]
         yield _judged(section, f"{name}, cases matched", f"{of} of {of}", f"{of - len(tally.unmatched)} of {of}")
         yield _judged(section, f"{name}, false allows", "0", str(len(tally.false_allows)))
         yield _judged(section, f"{name}, false blocks", "0", str(len(tally.false_blocks)))
     for name, why in (("NoCheck", "the irrelevant changes"), ("VersionAbort", "the decision-invalidating changes")):
-        matched = of - len(evaluation.tallies[name].unmatched)
+        matched = of - len(summary.tallies[name].unmatched)
         reason = f"{_STATED} for these cases: {why}"
         yield _judged(
             section, f"{name}, cases matched", _NONE, f"{matched} of {of}", must=f"{of // 5} of {of}", reason=reason
         )
 
 
-def _table3(evaluation: Evaluation) -> Iterator[Row]:
+def _table3(summary: Summary) -> Iterator[Row]:
     section = "Table 3"
     for name, (unsafe, safe, premises, p50) in _PAPER_TABLE3.items():
-        tally = evaluation.tallies[name]
+        tally = summary.tallies[name]
         yield _judged(section, f"{name}, unsafe released %", unsafe, f"{tally.unsafe_released_pct:.1f}")
         yield _judged(section, f"{name}, safe replanned %", safe, f"{tally.safe_replanned_pct:.1f}")
         if premises != _NONE:
+            here = f"{published.premises_per_change(summary, name):.1f}"
+            if summary.durable:
+                yield _judged(section, f"{name}, premises a change", premises, here)
+            else:
+                yield _judged(
+                    section,
+                    f"{name}, premises a change",
+                    premises,
+                    here,
+                    must="5.0" if name == "FullScan" else premises,
+                    reason="these intents have 5 premises, those of the paper's durable cells 6",
+                )
+            yield Row(section, f"{name}, p50 us", p50, f"{summary.latency(name, 50):.1f}", _TIME)
+    for percent, paper in ((95, "13.0"), (99, "20.5")):
+        yield Row(section, f"ATR, p{percent} us", paper, f"{summary.latency('ATR', percent):.1f}", _TIME)
+    each = summary.latency_p50("ATR")
+    yield Row(section, "ATR, p50 us by repetition", "10.77 +- 0.07", f"{each.mean:.2f} +- {each.ci95:.2f}", _TIME)
+
+    traces = summary.tallies["ATR"].traces
+    fewer = f"of {traces} traces, not of {_PAPER_TRACES}"
+    for name, what, percent, count in (
+        ("NoCheck", "invalid effects released", 60, summary.tallies["NoCheck"].released),
+        ("VersionAbort", "safe changes replanned", 40, summary.tallies["VersionAbort"].replanned),
+        ("ATR", "safe changes retained", 40, summary.tallies["ATR"].retained),
+    ):
+        yield _judged(
+            section,
+            f"{name}, {what}",
+            str(_PAPER_TRACES * percent // 100),
+            str(count),
+            must=str(traces * percent // 100),
+            reason=fewer,
+        )
+
+
+def _durable(summary: Summary) -> Iterator[Row]:
+    section = "Ten durable cells"
+    for name, paper in _PAPER_DURABLE.items():
+        found = summary.durable.get(name)
+        if found is not None:
+            yield _judged(section, f"{name}, exact outcomes %", paper, f"{100 * found.matched / found.of:.0f}")
+    for name in ("FullScan", "ATR"):
+        if (found := summary.durable.get(name)) is not None:
             yield _judged(
                 section,
-                f"{name}, premises a change",
-                premises,
-                f"{tally.premises_per_change:.1f}",
-                must="5.0" if name == "FullScan" else premises,
-                reason="these intents have 5 premises, those of the paper's durable cells 6",
+                f"{name}, executions matched",
+                "100 of 100",
+                f"{found.matched} of {found.of}",
+                must=f"{found.of} of {found.of}",
+                reason="fewer executions",
             )
-            yield Row(section, f"{name}, p50 us", p50, f"{tally.percentile(50):.1f}", _TIME)
-    atr, no_check = evaluation.tallies["ATR"], evaluation.tallies["NoCheck"]
-    for percent, paper in ((95, "13.0"), (99, "20.5")):
-        yield Row(section, f"ATR, p{percent} us", paper, f"{atr.percentile(percent):.1f}", _TIME)
-    share = 100 * no_check.released / (no_check.safe + no_check.unsafe)
-    yield _judged(section, "NoCheck, invalid effects % of all", "60.0", f"{share:.1f}")
+            wrong = found.false_allows + found.false_blocks
+            yield _judged(section, f"{name}, false allows and blocks", "0", str(wrong))
 
 
-def _localization(evaluation: Evaluation) -> Iterator[Row]:
+def _localization(summary: Summary) -> Iterator[Row]:
     section = "Closure of a change hint"
     for name, nodes, most in (("predicate", "2.6", "3"), ("object", "6.4", "8")):
-        found = evaluation.closures[name]
-        yield _judged(section, f"nodes visited, {name} capture", nodes, f"{found.mean_nodes:.1f}")
-        yield _judged(section, f"nodes visited at most, {name} capture", most, str(max(found.nodes)))
-    premises = f"{evaluation.closures['predicate'].mean_premises:.1f}"
+        found = summary.closures[name]
+        yield _judged(section, f"nodes visited, {name} capture", nodes, f"{fmean(found.nodes):.1f}")
+        p95 = percentile(sorted(found.nodes), 95)
+        yield _judged(section, f"nodes visited p95, {name} capture", most, str(p95))
+    premises = f"{fmean(summary.closures['predicate'].premises):.1f}"
     reason = f"{_STATED} for hints; as at the gate"
     yield _judged(section, "premises run, predicate capture", _NONE, premises, must="0.6", reason=reason)
 
 
-def _omission(evaluation: Evaluation) -> Iterator[Row]:
-    section = "Omission of the sole critical edge"
-    for found in evaluation.omission:
-        paper = _PAPER_OMISSION.get(found.rate, _NONE)
-        exact = f"exactly the omitted ones: {found.omitted} of {found.trials}"
+def _scaling(summary: Summary) -> Iterator[Row]:
+    section = "p50 us by recorded reads"
+    for reads, found in summary.scaling().items():
+        hint, full_scan = _PAPER_SCALING.get(reads, (_NONE, _NONE))
+        for path, name, paper in (
+            ("hint", "ATR, change hint", hint),
+            ("pre_effect", "ATR, PRE_EFFECT", _NONE),
+            ("full_scan", "FullScan", full_scan),
+        ):
+            yield Row(section, f"{reads}: {name}", paper, f"{found[path].mean:.1f}", _TIME)
+
+
+def _races(summary: Summary) -> Iterator[Row]:
+    section = "Two connections race"
+    pairs = sum(found.pairs for found in summary.races.values())
+    if not pairs:
+        return
+    of = {"intent": "one intent", "lane": "two intents of one lane"}
+    yield _judged(
+        section,
+        "pairs",
+        str(_PAPER_PAIRS),
+        str(pairs),
+        must=str(pairs),
+        reason=", ".join(f"{found.pairs} over {of[over]}" for over, found in summary.races.items()),
+    )
+    yield _judged(section, "two effects", "0", str(sum(found.double for found in summary.races.values())))
+    yield _judged(section, "no effect", "0", str(sum(found.zero for found in summary.races.values())))
+
+
+def _boundary(summary: Summary) -> Iterator[Row]:
+    section = "Binding boundary"
+    for (policy, binding), found in summary.boundary.items():
+        bound = binding == "bound"
+        count = found.rejected if bound else found.released
         yield _judged(
             section,
-            f"at {found.rate} %, false allows %",
-            paper,
-            _share(found, found.explicit),
-            must=_share(found, found.omitted),
-            reason=exact,
+            f"{binding}, policy {_WHERE.get(policy, policy)}, {'rejected' if bound else 'committed'}",
+            "100 of 100",
+            f"{count} of {found.trials}",
+            must=f"{found.trials} of {found.trials}",
+            reason="other trials",
         )
-        yield _judged(section, f"at {found.rate} %, linked conservatively", "0.00", _share(found, found.conservative))
+
+
+def _failures(summary: Summary) -> Iterator[Row]:
+    blocked, of = summary.blocked
+    yield _judged("Failure modes", "unavailable validators, BLOCK", "3 of 3", f"{blocked} of {of}")
+
+
+def _omission(summary: Summary) -> Iterator[Row]:
+    section = "Omission of the sole critical edge"
+    for rate, found in summary.omission.items():
+        paper = _PAPER_OMISSION.get(rate, _NONE)
+        exact = f"exactly the omitted ones: {found.omitted} of {found.trials}"
+        explicit, omitted, conservative, index_only = (
+            f"{100 * count / found.trials:.2f}"
+            for count in (found.explicit, found.omitted, found.conservative, found.index_only)
+        )
+        yield _judged(section, f"at {rate} %, false allows %", paper, explicit, must=omitted, reason=exact)
+        yield _judged(section, f"at {rate} %, linked conservatively", "0.00", conservative)
         yield _judged(
             section,
-            f"at {found.rate} %, only the index forgets",
+            f"at {rate} %, only the index forgets",
             paper,
-            _share(found, found.index_only),
+            index_only,
             must="0.00",
             reason="the gate reads all evidence of the premise anew, index or not",
         )
-
-
-def _share(found: Omission, count: int) -> str:
-    return f"{100 * count / found.trials:.2f}"
-
-
-def _failures(evaluation: Evaluation) -> Iterator[Row]:
-    unavailable, boundary = evaluation.unavailable, evaluation.boundary
-    yield _judged(
-        "Failure modes", "unavailable validators, BLOCK", "3 of 3", f"{unavailable.blocked} of {unavailable.of}"
-    )
-    for name, count in (
-        ("target checks itself only, committed", boundary.target_only_committed),
-        ("policy bound too, rejected", boundary.bound_rejected),
-    ):
-        yield _judged("Binding boundary", name, "100 of 100", f"{count} of {boundary.of}")
-
-
-def _scaling(evaluation: Evaluation) -> Iterator[Row]:
-    for reads, found in evaluation.scaling.items():
-        hint, full_scan = _PAPER_SCALING.get(reads, (_NONE, _NONE))
-        section = "p50 us by recorded reads"
-        yield Row(section, f"{reads}: ATR, change hint", hint, f"{found['hint_us']:.1f}", _TIME)
-        yield Row(section, f"{reads}: ATR, PRE_EFFECT", _NONE, f"{found['pre_effect_us']:.1f}", _TIME)
-        yield Row(section, f"{reads}: FullScan", full_scan, f"{found['full_scan_us']:.1f}", _TIME)
 
 
 def text(table: Sequence[Row]) -> str:
@@ -248,46 +326,3 @@ def show(evaluation: Evaluation, *, stream: TextIO) -> None:
             print(*heading(evaluation), closing(evaluation), sep="\n", file=stream)
             return
     print(text(table), "", *heading(evaluation), closing(evaluation), sep="\n", file=stream)
-
-
-def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The figures for a program."""
-    of = evaluation.cases
-    return {
-        "table2": [{"case": name, "expected": want, "got": got} for name, want, got in evaluation.table2],
-        "cases": {
-            name: {
-                "matched": of - len(tally.unmatched),
-                "of": of,
-                "false_allows": len(tally.false_allows),
-                "false_blocks": len(tally.false_blocks),
-            }
-            for name, tally in _ordered(evaluation)
-        },
-        "table3": {
-            name: {
-                "unsafe_released_pct": tally.unsafe_released_pct,
-                "safe_replanned_pct": tally.safe_replanned_pct,
-                "premises_per_change": tally.premises_per_change,
-                "p50_us": tally.percentile(50),
-            }
-            for name, tally in _ordered(evaluation)
-        },
-        "nodes_visited": {name: found.mean_nodes for name, found in evaluation.closures.items()},
-        "omission": {
-            str(found.rate): {
-                "explicit_pct": 100 * found.explicit / found.trials,
-                "conservative_pct": 100 * found.conservative / found.trials,
-                "index_pct": 100 * found.index_only / found.trials,
-            }
-            for found in evaluation.omission
-        },
-        "unavailable_validators": {"blocked": evaluation.unavailable.blocked, "of": evaluation.unavailable.of},
-        "binding_boundary": evaluation.boundary._asdict(),
-        "scaling": {str(reads): dict(found) for reads, found in evaluation.scaling.items()},
-        "traces": evaluation.traces,
-    }
-
-
-def _ordered(evaluation: Evaluation) -> list[tuple[str, Any]]:
-    return [(name, evaluation.tallies[name]) for name in ("ATR", "FullScan", "NoCheck", "VersionAbort")]

@@ -3,51 +3,42 @@
 from __future__ import annotations
 
 import time
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from lastlook import Change
 from lastlook_scenarios import workloads
 from lastlook_scenarios.baselines import FullScan, Records, Trace
 from lastlook_scenarios.contracts import Bench
+from lastlook_scenarios.raw import ScalingRow
 from lastlook_scenarios.workloads import cells, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
-__all__ = ["CALLS", "READS", "measure"]
+__all__ = ["READS", "ROUNDS", "measure"]
 
 READS: Final = (13, 61, 253, 1021, 4093)
+ROUNDS: Final = 5
 _NAMED_READS: Final = 8
 """Fields of the target and of the policy row."""
-_ROUNDS: Final = 5
-CALLS = 200
-"""Timed calls of each job in one round; fewer where a call is slow."""
 
 
-def measure(tell: Callable[[int, int], None]) -> dict[int, Mapping[str, float]]:
-    """Median microseconds of lastlook's two paths and of FullScan, by recorded reads.
+def measure(calls: int, *, repetition: int = 1) -> Iterator[ScalingRow]:
+    """Time lastlook's two paths and FullScan, by recorded reads, in rounds of `calls`; fewer where a call is slow.
 
-    One premise is affected, by the limit that falls to 50. All jobs take turns, and each keeps its quietest round: on a
-    shared machine a whole round may run at half speed.
+    One premise is affected, by the limit that falls to 50. All jobs take turns, so that a moment in which the machine
+    is busy falls on all of them alike.
     """
-    jobs = {(reads, name): job for reads in READS for name, job in _jobs(reads).items()}
-    best = dict.fromkeys(jobs, float("inf"))
-    for n in range(_ROUNDS):
-        for (reads, name), job in jobs.items():
-            times = min(CALLS, 20_000 // reads) if name == "full_scan_us" else CALLS
-            best[reads, name] = min(best[reads, name], _median_us(job, times))
-        tell(n + 1, _ROUNDS)
-    return {reads: {name: best[reads, name] for of, name in jobs if of == reads} for reads in READS}
-
-
-def _median_us(job: Callable[[], object], calls: int) -> float:
-    samples: list[int] = []
-    for _ in range(calls):
-        started = time.perf_counter_ns()
-        job()
-        samples.append(time.perf_counter_ns() - started)
-    return median(samples) / 1000
+    jobs = {(reads, path): job for reads in READS for path, job in _jobs(reads).items()}
+    for n in range(ROUNDS):
+        for (reads, path), job in jobs.items():
+            times = max(1, min(calls, 20_000 // reads)) if path == "full_scan" else calls
+            job()  # warms
+            for _ in range(times):
+                started = time.perf_counter_ns()
+                job()
+                elapsed = time.perf_counter_ns() - started
+                yield ScalingRow(repetition, n + 1, reads, path, elapsed)
 
 
 def _jobs(reads: int) -> dict[str, Callable[[], object]]:
@@ -72,7 +63,7 @@ def _jobs(reads: int) -> dict[str, Callable[[], object]]:
     records.write((lowered.kind, lowered.key, lowered.field), lowered.value)
     full_scan = FullScan()
     return {
-        "hint_us": lambda: bench.gate.affected(hint),
-        "pre_effect_us": lambda: bench.gate.preview(intent),
-        "full_scan_us": lambda: full_scan(trace, records),
+        "hint": lambda: bench.gate.affected(hint),
+        "pre_effect": lambda: bench.gate.preview(intent),
+        "full_scan": lambda: full_scan(trace, records),
     }

@@ -1,4 +1,4 @@
-"""All four methods on the same changes: the fifteen cases, Table 2, Table 3 and the closures.
+"""All four methods on the same changes: the fifteen cases, Table 2, and the closures of change hints.
 
 The schedules are shuffled and balanced, every case equally often; the oracle says what was right. lastlook is used
 through its public API alone.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
-from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from lastlook import Capture, Change
@@ -18,34 +16,23 @@ from lastlook.testing import events
 from lastlook_scenarios import oracle, workloads
 from lastlook_scenarios.baselines import BASELINES, Records, Trace
 from lastlook_scenarios.contracts import Bench
+from lastlook_scenarios.raw import ClosureRow, LatencyRow, Table2Row, TraceRow, reasons_text
 from lastlook_scenarios.workloads import cells, changed, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from lastlook_scenarios.baselines import Baseline
     from lastlook_scenarios.workloads import Case, Outcome, Workload
 
-__all__ = [
-    "METHODS",
-    "Answer",
-    "Closures",
-    "Disagreement",
-    "Method",
-    "Tally",
-    "closures",
-    "oracle_disagreements",
-    "run",
-    "table2",
-]
+__all__ = ["METHODS", "Answer", "Method", "Traced", "closures", "run", "schedule", "table2"]
 
 METHODS: Final = ("NoCheck", "VersionAbort", "FullScan", "ATR")
 _SAFE: Final = ("KEEP", "REFRESH")
 _TRACES_PER_BENCH: Final = 200
 _TRACES_PER_TRANSACTION: Final = 10
-
-Disagreement = str
-"""One sentence about what contradicts a declared expectation."""
+_SAMPLED: Final = 10
+"""One trace in so many is timed for the methods whose time the paper does not give."""
 
 
 class Answer(NamedTuple):
@@ -66,6 +53,13 @@ class Answer(NamedTuple):
     objection: str = ""
 
 
+class Traced(NamedTuple):
+    """One trace: each method's answer, and how long it took."""
+
+    answers: tuple[TraceRow, ...]
+    latency: LatencyRow
+
+
 class Method(Protocol):
     """A method set up on one workload."""
 
@@ -74,145 +68,77 @@ class Method(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Tally:
-    """One method's answers over all traces, against the oracle.
-
-    Attributes:
-        unmatched: the cases in which the outcome or the reasons were not the declared ones, at least once.
-        false_allows: the cases in which an effect took place that the oracle forbids.
-        false_blocks: the cases in which an effect was held back that the oracle permits.
-    """
-
-    safe: int = 0
-    unsafe: int = 0
-    released: int = 0
-    replanned: int = 0
-    premises: int = 0
-    unmatched: dict[str, str] = field(default_factory=dict[str, str])
-    false_allows: set[str] = field(default_factory=set[str])
-    false_blocks: set[str] = field(default_factory=set[str])
-    nanoseconds: list[int] = field(default_factory=list[int])
-
-    def count(self, name: str, case: Case, truth: Outcome, answer: Answer) -> None:
-        """Add one answer."""
-        self.premises += answer.premises
-        self.nanoseconds.append(answer.nanoseconds)
-        if truth in _SAFE:
-            self.safe += 1
-            self.replanned += answer.outcome == "REPLAN"
-            if not answer.released:
-                self.false_blocks.add(name)
-        else:
-            self.unsafe += 1
-            self.released += answer.released
-            if answer.released:
-                self.false_allows.add(name)
-        if answer.objection:
-            self.unmatched[name] = answer.objection
-        elif answer.outcome != case.outcome:
-            self.unmatched[name] = f"{answer.outcome} where {case.outcome} is expected"
-        elif answer.reasons is not None and answer.reasons != frozenset(case.reasons):
-            self.unmatched[name] = f"reasons {sorted(answer.reasons)} where {sorted(case.reasons)} are expected"
-
-    @property
-    def unsafe_released_pct(self) -> float:
-        """How many of the unsafe traces were released."""
-        return 100 * self.released / self.unsafe
-
-    @property
-    def safe_replanned_pct(self) -> float:
-        """How many of the safe traces were sent back to replan."""
-        return 100 * self.replanned / self.safe
-
-    @property
-    def premises_per_change(self) -> float:
-        """How many premises were evaluated, on average."""
-        return self.premises / (self.safe + self.unsafe)
-
-    def percentile(self, percent: int) -> float:
-        """Microseconds that so many per cent of the validations stayed below."""
-        ordered = sorted(self.nanoseconds)
-        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] / 1000
-
-
-class Closures(NamedTuple):
-    """What change hints reach, over the fifteen cases."""
-
-    nodes: tuple[int, ...]
-    premises: tuple[int, ...]
-
-    @property
-    def mean_nodes(self) -> float:
-        """Nodes visited per change."""
-        return fmean(self.nodes)
-
-    @property
-    def mean_premises(self) -> float:
-        """Premises run per change."""
-        return fmean(self.premises)
-
-
-def oracle_disagreements() -> Iterator[Disagreement]:
-    """Every case whose declared outcome is not what the business rules say."""
-    table2_only = ((workloads.WORKLOADS[0], case) for case in workloads.TABLE2 if case.category == "preserving")
-    for workload, case in (*_every_case(), *table2_only):
-        if (truth := _truth(workload, case)) != case.outcome:
-            yield f"{workload.name}/{case.name}: {case.outcome} is expected, the business rules say {truth}"
-
-
-def table2() -> Iterator[tuple[Case, Answer]]:
+def table2() -> Iterator[Table2Row]:
     """The five changes of the paper's Table 2, each on a fresh refund."""
+    refund = workloads.WORKLOADS[0]
     for case in workloads.TABLE2:
-        yield case, _ATR(workloads.WORKLOADS[0])(case)
+        answer = _ATR(refund)(case)
+        yield Table2Row(case.name, case.outcome, _truth(refund, case), answer.outcome, answer.objection)
 
 
-def run(traces: int, seeds: Mapping[str, int], tell: Callable[[int, int], None]) -> dict[str, Tally]:
-    """Let every method answer every trace of the schedules.
-
-    Args:
-        traces: executions of each method; a multiple of the number of cases.
-        seeds: of each workload's shuffle.
-        tell: is told how many traces are done, of how many.
-    """
-    tallies = {name: Tally() for name in METHODS}
-    done, each = 0, traces // sum(len(workload.cases) for workload in workloads.WORKLOADS)
-    for workload in workloads.WORKLOADS:
-        truths: dict[str, Outcome] = {case.name: _truth(workload, case) for case in workload.cases}
-        schedule = [case for case in workload.cases for _ in range(each)]
-        random.Random(seeds[workload.name]).shuffle(schedule)
-        methods = _methods(workload)
-        for n, case in enumerate(schedule):
-            if n and n % _TRACES_PER_BENCH == 0:
-                methods = _methods(workload)
-                tell(done + n, traces)
-            for name, method in methods.items():
-                tallies[name].count(f"{workload.name}/{case.name}", case, truths[case.name], method(case))
-        done += len(schedule)
-        tell(done, traces)
-    return tallies
+def schedule(workload: Workload, traces: int, seed: int) -> list[Case]:
+    """The workload's cases in shuffled order, every one equally often; `traces` is rounded up for that."""
+    order = [case for case in workload.cases for _ in range(-(-traces // len(workload.cases)))]
+    random.Random(seed).shuffle(order)
+    return order
 
 
-def closures(capture: Capture) -> tuple[Closures, list[Disagreement]]:
-    """Nodes visited and premises run by the hint of each change, and each outcome that was not the declared one."""
-    nodes: list[int] = []
-    premises: list[int] = []
-    disagreements: list[Disagreement] = []
-    for workload, case in _every_case():
-        bench = Bench(workload, capture=capture)
-        bench.propose()
-        bench.change(case.change)
-        with events(bench.gate) as seen:
-            previews = bench.gate.affected(Change(case.change.kind, case.change.key, case.change.field))
-        nodes.append(sum(len(event.nodes) for event in seen if isinstance(event, ClosureComputed)))
-        premises.append(sum(isinstance(event, PremiseChecked) for event in seen))
-        outcome = max((preview.outcome for preview in previews), default=None)
-        if (got := outcome.name if outcome is not None else "KEEP") != case.outcome:
-            disagreements.append(
-                f"{workload.name}/{case.name}: its hint gives {got} by {capture.name.lower()} capture, "
-                f"{case.outcome} is expected"
+def run(workload: Workload, traces: int, seed: int, *, repetition: int = 1) -> Iterator[Traced]:
+    """Let every method answer every trace of one workload's schedule."""
+    truths: dict[str, Outcome] = {case.name: _truth(workload, case) for case in workload.cases}
+    methods = _methods(workload)
+    for n, case in enumerate(schedule(workload, traces, seed)):
+        if n and n % _TRACES_PER_BENCH == 0:
+            methods = _methods(workload)
+        answers = {name: method(case) for name, method in methods.items()}
+        yield Traced(
+            tuple(
+                TraceRow(
+                    repetition=repetition,
+                    workload=workload.name,
+                    case=case.name,
+                    expected=case.outcome,
+                    expected_reasons=reasons_text(case.reasons),
+                    oracle=truths[case.name],
+                    method=name,
+                    outcome=answer.outcome,
+                    reasons=reasons_text(answer.reasons),
+                    premises=answer.premises,
+                    released=int(answer.released),
+                    objection=answer.objection,
+                )
+                for name, answer in answers.items()
+            ),
+            LatencyRow(
+                repetition=repetition,
+                workload=workload.name,
+                no_check_ns=None if n % _SAMPLED else answers["NoCheck"].nanoseconds,
+                version_abort_ns=None if n % _SAMPLED else answers["VersionAbort"].nanoseconds,
+                full_scan_ns=answers["FullScan"].nanoseconds,
+                atr_ns=answers["ATR"].nanoseconds,
+            ),
+        )
+
+
+def closures() -> Iterator[ClosureRow]:
+    """Nodes visited and premises run by the hint of each change, by predicate and by object capture."""
+    for capture in (Capture.PREDICATE, Capture.OBJECT):
+        for workload, case in _every_case():
+            bench = Bench(workload, capture=capture)
+            bench.propose()
+            bench.change(case.change)
+            with events(bench.gate) as seen:
+                previews = bench.gate.affected(Change(case.change.kind, case.change.key, case.change.field))
+            outcome = max((preview.outcome for preview in previews), default=None)
+            yield ClosureRow(
+                capture=capture.name.lower(),
+                workload=workload.name,
+                case=case.name,
+                expected=case.outcome,
+                outcome=outcome.name if outcome is not None else "KEEP",
+                nodes=sum(len(event.nodes) for event in seen if isinstance(event, ClosureComputed)),
+                premises=sum(isinstance(event, PremiseChecked) for event in seen),
             )
-    return Closures(tuple(nodes), tuple(premises)), disagreements
 
 
 def _every_case() -> Iterator[tuple[Workload, Case]]:

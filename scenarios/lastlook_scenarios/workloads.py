@@ -29,6 +29,7 @@ __all__ = [
     "cells",
     "changed",
     "context",
+    "named",
     "rows",
 ]
 
@@ -344,6 +345,19 @@ _LIMIT_90: Final[Mapping[str, object]] = {
 
 WORKLOADS: Final = tuple(Workload.model_validate(data) for data in (_REFUND, _REMEDIATION, _PROCUREMENT))
 """Refund, cloud remediation, procurement: fifteen cases."""
+
+
+def named(name: str) -> Workload:
+    """The workload of this name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for workload in WORKLOADS:
+        if workload.name == name:
+            return workload
+    raise KeyError(name)
+
 
 TABLE2: Final = tuple(
     Case.model_validate(_LIMIT_90) if name == "limit-90" else WORKLOADS[0].case(name)

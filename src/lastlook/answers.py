@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lastlook import canonical
 from lastlook.errors import Applied, CanonicalError, Outcome
 from lastlook.ports import Append, Stored
-from lastlook.records import State, microseconds
+from lastlook.records import SCHEMA, State, microseconds
 from lastlook.verdicts import NOTHING_SEEN, Intent, RecordedView, Verdict
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lastlook.records import IntentRecord
 
 __all__ = [
-    "SCHEMA",
     "Commit",
     "after",
     "answer",
@@ -33,9 +32,6 @@ __all__ = [
     "recorded",
     "transition",
 ]
-
-SCHEMA = 1
-"""The schema number in every record's body."""
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
 _COMMITTED = Applied.COMMITTED
@@ -157,7 +153,10 @@ def answer(
 
 def lane_held(stored: Stored, look: Look, holder: str) -> Verdict[Any]:
     """Another intent has an open attempt on what this one acts on."""
-    reason = f"intent {holder} has an open attempt on the same target, not yet resolved"
+    reason = (
+        f"intent {holder} has an open attempt on the same target, not yet resolved: "
+        f"call gate(gate.intent({holder!r})) or gate.reconcile()"
+    )
     return answer(stored, look, Applied.IN_PROGRESS, State.OPEN, reason=reason)
 
 
@@ -166,31 +165,42 @@ def last_verdict(stored: Stored, applied: Applied, *, reason: str = "") -> Verdi
     body, record = last_word(stored), stored.record
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    return Verdict(outcome, applied, record.effect, intent, RecordedView(body), state=stored.row.state, reason=reason)
+    view = RecordedView(body, record.differences)
+    return Verdict(outcome, applied, record.effect, intent, view, state=stored.row.state, reason=reason)
 
 
 def drifted(stored: Stored, why: str) -> RecordedView:
     """What is seen of an intent whose stored arguments do not fit today's signature: it has to be planned anew."""
     finding = (f"the arguments of {stored.record.effect}()", "REPLAN", None, why, "")
-    return RecordedView({"schema": SCHEMA, "outcome": "REPLAN", "applied": "NOT_ATTEMPTED", "findings": (finding,)})
+    return _unseen(stored.record, "REPLAN", finding)
 
 
 def expired(record: IntentRecord) -> RecordedView:
     """What is seen of an intent whose time is over."""
     finding = (f"the expiry of {record.effect}()", "BLOCK", None, "the intent has expired", "")
-    return RecordedView({"schema": SCHEMA, "outcome": "BLOCK", "applied": "NOT_ATTEMPTED", "findings": (finding,)})
+    return _unseen(record, "BLOCK", finding)
+
+
+def _unseen(record: IntentRecord, outcome: str, finding: tuple[Value, ...]) -> RecordedView:
+    body: dict[str, Value] = {"schema": SCHEMA, "outcome": outcome, "applied": "NOT_ATTEMPTED", "findings": (finding,)}
+    return RecordedView(body, record.differences)
 
 
 def recorded(stored: Stored, plan: Callable[[Stored], Plan]) -> Verdict[Any]:
     """A terminal intent answers with its record; no reads, no apply, no validators."""
     record, state = stored.record, stored.row.state
     intent: Intent[Any] = Intent(record.intent_id, record.effect)
-    if state is not _DONE:
-        return Verdict(Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state)
     body = last_word(stored)
+    if state is not _DONE:
+        by = body.get("by") if state is State.SUPERSEDED else None
+        reason = f"the intent was superseded by intent {by!s}" if by is not None else ""
+        return Verdict(
+            Outcome.BLOCK, Applied.NOT_ATTEMPTED, record.effect, intent, NOTHING_SEEN, state=state, reason=reason
+        )
     try:
         result = plan(stored).contract.arguments.restore_result(body.get("result"))
     except (CanonicalError, LookupError):
         result = body.get("result")  # the effect is not declared here any more, or was changed: the stored value stands
     outcome = Outcome[str(body.get("outcome", "KEEP"))]
-    return Verdict(outcome, _COMMITTED, record.effect, intent, RecordedView(body), state=state, result=result)
+    view = RecordedView(body, record.differences)
+    return Verdict(outcome, _COMMITTED, record.effect, intent, view, state=state, result=result)

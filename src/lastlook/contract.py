@@ -23,6 +23,7 @@ from lastlook.expressions import (
     ref_public,
     render,
     to_json,
+    unchanged,
     valid_until,
 )
 from lastlook.frozen import Frozen
@@ -60,6 +61,7 @@ class Check(Frozen, eq=False):
         volatile: its truth moves without any version, so that it runs at every gate.
         traced: its evidence depends on evidence, and is known only by evaluating it.
         evidence: slot and path of each piece of evidence that is named without other evidence.
+        captures: evaluates each value that `unchanged` holds the world to, and keeps it where the `Env` is capturing.
     """
 
     label: str
@@ -78,6 +80,7 @@ class Check(Frozen, eq=False):
     expression: Expr[bool]
     analysis: Analysis
     evidence: tuple[tuple[int, Path], ...]
+    captures: tuple[Callable[[Env], Any], ...]
     grade: Grade
 
 
@@ -161,7 +164,7 @@ class Contract:
 
     Raises:
         DeclarationError: nothing to check, one condition declared twice, an unknown argument, a refresh field that
-            decides.
+            decides, an awaited premise that would capture a validator's answer.
     """
 
     def __init__(
@@ -382,6 +385,7 @@ class Contract:
             expression=condition,
             analysis=analysis,
             evidence=tuple((slots.slot(ref), path) for ref, path in analysis.static),
+            captures=tuple(compile_expression(unchanged(value), slots) for value in analysis.captures),
             grade=min(grades, default=Grade.BOUND),
         )
 
@@ -422,10 +426,16 @@ class Contract:
                 "declare premises=[...], or no_preconditions=True if it may always go out"
             )
         labels: set[str] = set()
-        for premise, _ in self.premises:
+        for premise, awaited in self.premises:
             if premise.label in labels:
                 raise DeclarationError(f"{self.name}() declares the premise '{premise.label}' twice: once is enough")
             labels.add(premise.label)
+            if awaited and any(analyse(value).calls for value in analyse(premise.condition).captures):
+                raise DeclarationError(
+                    f"{self.name}() awaits '{premise.label}', which holds a validator to its earlier answer, and the "
+                    "validators of awaited premises are asked only at the gate: write unchanged(...) of the fields "
+                    "that it judges"
+                )
         for expression in self._expressions():
             self._refuse_arguments(analyse(expression))
         for shown, (ref, _) in zip(refresh, self._refresh, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import inspect
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -10,14 +11,14 @@ from lastlook.arguments import MAX_ARGUMENTS, OPTIONS
 from lastlook.canonical import encode, freeze
 from lastlook.errors import DeclarationError
 from lastlook.frozen import Frozen
+from lastlook.verdicts import Intent
+from lastlook.wanted import wanted, wanted_map, wanted_text
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Coroutine, Mapping
 
     from lastlook.canonical import Value
     from lastlook.contract import Contract
-    from lastlook.verdicts import Intent
 
 __all__ = ["AsyncEffect", "Declared", "Effect", "Options", "P", "R", "Releasing", "make_effect"]
 
@@ -25,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - users read Effect[P, R] and Verdict[R], in docs and messages
 
 
-class Options(Frozen):
+class Options(Frozen, hidden=("actor",)):
     """What a call of an effect carries beside its arguments.
 
     Attributes:
@@ -197,6 +198,8 @@ def _no_option(effect: str, name: str | None) -> str:
     return f"{effect}.options() has no option {name!r}: {hint}"
 
 
+_LONGEST = dt.timedelta(days=365 * 8029)
+"""Whoever acts later than in 1970 and adds more comes to no date any more."""
 _OPTIONS_SIGNATURE = inspect.Signature(
     [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS]
 )
@@ -209,10 +212,17 @@ def _checked(
     actor: Mapping[str, Any] | None,
     supersedes: Intent[Any] | None,
 ) -> Options:
-    if key is not None and not (isinstance(key, str) and key):
-        raise DeclarationError("options(key=...) takes a non-empty text, such as the framework's tool call id")
-    if expires is not None and expires.total_seconds() <= 0:
-        raise DeclarationError(f"options(expires=...) takes a span in the future, not {expires}")
+    if key is not None:
+        key = wanted_text(key, "options(key=...)", "give a non-empty text, such as the framework's tool call id")
+    if expires is not None:
+        way = "give a span of time, such as timedelta(hours=1)"
+        span = wanted(expires, dt.timedelta, "options(expires=...)", way)
+        if not dt.timedelta(0) < span < _LONGEST:
+            raise DeclarationError(f"options(expires=...) takes a span that ends in the future, not {span}")
+    if actor is not None:
+        wanted_map(actor, "options(actor=...)", "give a map of who acts, such as {'user_id': ...}")
+    if supersedes is not None:
+        wanted(supersedes, Intent, "options(supersedes=...)", "give the intent, or find it by gate.intent(id)")
     changes: dict[str, Any] = {}
     if key is not None:
         changes["key"] = key

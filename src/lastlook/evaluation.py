@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lastlook.errors import Outcome
-from lastlook.expressions import Pending, Unverifiable, explain
+from lastlook.expressions import Pending, Unverifiable, explain, hidden_name
 from lastlook.ports import Unreadable
 from lastlook.records import Finding, Observation
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lastlook.expressions import Env
     from lastlook.records import Address, Path
 
-__all__ = ["MAX_WAVES", "Evaluation", "Seen", "findings_of"]
+__all__ = ["MAX_WAVES", "Evaluation", "Seen", "findings_of", "hidden_names"]
 
 Seen = Observation | Unreadable
 """What a look brings for one address."""
@@ -118,6 +118,26 @@ class Evaluation:
             if (end := until(self.env)) is not None
         ]
         return min(ends, default=None)
+
+
+def hidden_names(evaluation: Evaluation, public: Callable[[Address, Path], bool]) -> dict[Address, str]:
+    """What stands in texts for the resources of which the key was read, and is not public."""
+    program = evaluation.program
+    if not program.joins:
+        return {}
+    env, slots = evaluation.env, program.slots
+    names: dict[Address, str | None] = {}
+    for slot, derived in enumerate(slots.derived):
+        address = env.addresses[slot] if env.addresses else None
+        if address is not None and not derived:
+            names[address] = None
+    for slot, derived in enumerate(slots.derived):
+        address = env.addresses[slot] if env.addresses else None
+        if address is not None and derived and address not in names:
+            names[address] = hidden_name(slots.refs[slot], env, public)
+    for address in evaluation.reached():
+        names.setdefault(address, slots.free.get(address.kind))
+    return {address: name for address, name in names.items() if name is not None}
 
 
 def findings_of(

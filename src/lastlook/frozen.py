@@ -44,18 +44,20 @@ class Frozen:
     """Base of classes whose annotated names are their fields, given by position or by name, and then never changed.
 
     A field may have a default, which all instances share. Fields are not inherited. Instances are equal if they are of
-    one class and equal by field; with `eq=False`, only to themselves.
+    one class and equal by field; with `eq=False`, only to themselves. What `hidden` names is not in their text.
     """
 
     __match_args__: ClassVar[tuple[str, ...]] = ()
     _by_field: ClassVar[bool] = True
+    _hidden: ClassVar[frozenset[str]] = frozenset()
     if not TYPE_CHECKING:  # checkers know it of every class that is transformed
         __dataclass_fields__ = _Fields()
 
-    def __init_subclass__(cls, *, eq: bool = True) -> None:
+    def __init_subclass__(cls, *, eq: bool = True, hidden: tuple[str, ...] = ()) -> None:
         """Take the fields from the annotations."""
         cls.__match_args__ = tuple(cls.__annotations__)  # type: ignore[misc]  # mypy thinks a dataclass made it
         cls._by_field = eq
+        cls._hidden = frozenset(hidden)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = self.__match_args__
@@ -86,7 +88,10 @@ class Frozen:
         return hash(self._values()) if self._by_field else object.__hash__(self)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        hidden = self._hidden
+        fields = ", ".join(
+            f"{name}={'...' if name in hidden else repr(getattr(self, name))}" for name in self.__match_args__
+        )
         return f"{type(self).__qualname__}({fields})"
 
     def _values(self) -> tuple[Any, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import weakref
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from lastlook import canonical, lifecycle, protocol
 from lastlook.arguments import Arguments
@@ -16,23 +15,25 @@ from lastlook.drivers import Tap, drive, drive_async, in_body, refuse_nesting
 from lastlook.effects import AsyncEffect, Declared, Effect, Options, make_effect
 from lastlook.errors import Applied, DeclarationError, UnknownIntent
 from lastlook.events import ClosureComputed
+from lastlook.expressions import Ref
+from lastlook.index import Change
 from lastlook.ports import UTC
-from lastlook.premises import STRICT
+from lastlook.premises import STRICT, BindingPolicy
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits
 from lastlook.records import Capture
 from lastlook.runtime import Runtime, random_intent_id
 from lastlook.transactions import Evidence, Ledger, read_evidence
 from lastlook.verdicts import Intent, Preview, Verdict
+from lastlook.wanted import mistaken, wanted, wanted_clock, wanted_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 
     from lastlook.commands import Protocol
-    from lastlook.expressions import Expr, Ref
-    from lastlook.index import Change
+    from lastlook.expressions import Expr
     from lastlook.ports import Clock, Store, System
-    from lastlook.premises import BindingPolicy, Premise
+    from lastlook.premises import Premise
 
 __all__ = ["AsyncGate", "AsyncTransaction", "Gate", "Transaction"]
 
@@ -57,16 +58,14 @@ class _GateBase:
         clock: Clock = UTC,
         capture: Capture = Capture.PREDICATE,
     ) -> None:
-        self._policy = policy
-        self._clock = clock
-        self._capture = capture
+        self._policy = wanted(policy, BindingPolicy, "Gate(policy=...)", "give a BindingPolicy(...)")
+        self._clock = wanted_clock(clock, "Gate(clock=...)")
+        self._capture = wanted(capture, Capture, "Gate(capture=...)", "give a Capture, such as Capture.PREDICATE")
         self._limits = Limits()
         self._effects: dict[str, Declared] = {}
         self._tap = Tap()
         self._connected: Runtime | None = None
         self._overrides: list[Runtime] = []
-        self._named: dict[str, Any] = {}
-        self._anonymous: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         if systems or store is not None:
             self.connect(*systems, store=store)
 
@@ -134,7 +133,14 @@ class _GateBase:
         lane: Sequence[Expr[Any]],
         no_preconditions: bool,
     ) -> Any:
-        chosen: str = name or getattr(function, "__name__", None) or type(function).__name__
+        chosen: str = getattr(function, "__name__", None) or type(function).__name__
+        if name is not None:
+            chosen = wanted_text(name, f"{chosen}(): name", "give the name by which intents find the effect again")
+        if not isinstance(cast("object", target), (Ref, str)):
+            way = "give a resource, such as resource('orders', arg.order_id), or a name together with lane=(...)"
+            raise mistaken(f"{chosen}(): target", target, way)
+        wanted(irreversible, bool, f"{chosen}(): irreversible", "give True or False")
+        wanted(no_preconditions, bool, f"{chosen}(): no_preconditions", "give True or False")
         arguments = Arguments(function, chosen)
         if inspect.iscoroutinefunction(function) is not self._asynchronous:
             message = (
@@ -243,7 +249,7 @@ class _GateBase:
 
     def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
         """Follow a hint through the index, and say of each intent it reaches what its gate would say (EVENT)."""
-        runtime.catch_up()
+        runtime.catch_up(change)
         if self._tap.listeners:
             closure = runtime.index.closure(change)
             nodes = tuple("/".join(node) for node in closure.nodes)
@@ -255,21 +261,44 @@ class _GateBase:
                 previews.append((yield from protocol.hinted(runtime.scene, plan, change.reached, change.fields)))
         return previews
 
-    def _ledger(self, runtime: Runtime, transaction_id: str | None) -> Ledger:
-        return Ledger(transaction_id or random_intent_id(), runtime.store.salt)
+    def _transaction(self, transaction_id: str | None, make: Callable[[Any, Ledger, Runtime], Any]) -> Any:
+        """A new transaction, or the one of that id: a named one lives as long as its systems, another as its holder.
 
-    def _transaction(self, transaction_id: str | None, make: Callable[[Ledger], Any]) -> Any:
-        """A new transaction, or the one of that id: a named one lives as long as the gate, another as its holder."""
-        if transaction_id is not None:
-            found = self._named.get(transaction_id) or self._anonymous.get(transaction_id)
+        It belongs to the systems that are connected now, or stand in their place now: it crosses no override.
+        """
+        runtime = self._runtime()
+        known: MutableMapping[str, Any] = runtime.anonymous
+        if transaction_id is None:
+            chosen = random_intent_id()
+        else:
+            chosen = wanted_text(transaction_id, "gate.transaction(...)", "give the transaction's id, or nothing")
+            found = runtime.named.get(chosen) or known.get(chosen)
             if found is not None:
                 return found
-        transaction = make(self._ledger(self._runtime(), transaction_id))
-        if transaction_id is not None:
-            self._named[transaction_id] = transaction
-        else:
-            self._anonymous[transaction.id] = transaction
+            known = runtime.named
+        transaction = known[chosen] = make(self, Ledger(chosen, runtime.store.salt), runtime)
         return transaction
+
+    def _same(self, runtime: Runtime) -> Runtime:
+        """The systems of a transaction, which must still be the gate's."""
+        if self._runtime() is not runtime:
+            raise DeclarationError(
+                "this transaction was begun on other systems, inside or outside of gate.override(...), and its reads "
+                "say nothing of these: begin another by gate.transaction()"
+            )
+        return runtime
+
+    def _own(self, effect: Any) -> tuple[Declared, Options]:
+        """What an effect of this gate was made with."""
+        declared, options = getattr(effect, "declared", (None, None))
+        if not isinstance(declared, Declared):
+            raise mistaken("transaction.propose(...)", effect, "give it a function that this gate's @effect made")
+        if self._effects.get(declared.name) is not declared:
+            raise DeclarationError(
+                f"transaction.propose(...) got {declared.name}() of another gate: propose it from a transaction of "
+                "the gate that declares it"
+            )
+        return declared, cast("Options", options)
 
     def _pending(self) -> list[Intent[Any]]:
         runtime = self._runtime()
@@ -288,8 +317,16 @@ def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[An
 def _id(intent: Any) -> str:
     if not isinstance(intent, Intent):
         message = f"a gate takes an intent, not {type(intent).__name__}: propose one, or find it by gate.intent(id)"
-        raise TypeError(message)
+        raise DeclarationError(message)
     return intent.id
+
+
+def _id_text(intent_id: object) -> str:
+    return wanted_text(intent_id, "intent(id)", "give an intent's id, as intent.id tells it")
+
+
+def _refuse_hint(change: object) -> NoReturn:
+    raise mistaken("gate.affected(...)", change, "give it a Change(kind, key), with the fields if they are known")
 
 
 class Gate(_GateBase):
@@ -375,11 +412,13 @@ class Gate(_GateBase):
 
     def transaction(self, transaction_id: str | None = None, /) -> Transaction:
         """A new transaction, or the one of that id if it is at hand."""
-        return cast("Transaction", self._transaction(transaction_id, lambda ledger: Transaction(self, ledger)))
+        return cast("Transaction", self._transaction(transaction_id, Transaction))
 
     def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
         runtime = self._runtime()
+        if not isinstance(cast("object", change), Change):
+            _refuse_hint(change)
         previews = runtime.hinted(change)
         if previews is not None:
             return previews
@@ -391,7 +430,7 @@ class Gate(_GateBase):
         Raises:
             UnknownIntent: there is none of that id.
         """
-        return _handle(self._runtime().store.load(intent_id), intent_id)
+        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id)
 
     def pending(self) -> list[Intent[Any]]:
         """The intents that are open, or in an open attempt, oldest first."""
@@ -442,7 +481,7 @@ class Gate(_GateBase):
 
     def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent; for decorated functions."""
-        return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
+        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id, declared.name)
 
 
 class Transaction:
@@ -452,11 +491,12 @@ class Transaction:
         id: to find it again by `gate.transaction(id)`.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_ledger", "id")
+    __slots__ = ("__weakref__", "_gate", "_ledger", "_runtime", "id")
 
-    def __init__(self, gate: Gate, ledger: Ledger) -> None:
+    def __init__(self, gate: Gate, ledger: Ledger, runtime: Runtime) -> None:
         self._gate = gate
         self._ledger = ledger
+        self._runtime = runtime
         self.id = ledger.id
 
     def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
@@ -465,7 +505,7 @@ class Transaction:
         Raises:
             LastlookError: it could not be read.
         """
-        runtime = self._gate._runtime()  # noqa: SLF001 - its own gate
+        runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
         return cast("Evidence", drive(runtime, read_evidence(self._ledger, what, frozen)))
 
@@ -476,8 +516,8 @@ class Transaction:
     def propose(self, effect: Effect[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Intent[_R]:
         """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
         gate = self._gate
-        runtime = gate._runtime()  # noqa: SLF001 - its own gate
-        declared, options = cast("Any", effect).declared
+        runtime = gate._same(self._runtime)  # noqa: SLF001 - its own gate
+        declared, options = gate._own(effect)  # noqa: SLF001 - its own gate
         draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
         record = drive(runtime, propose(runtime.scene, draft)).record
         return Intent(record.intent_id, record.effect)
@@ -548,13 +588,13 @@ class AsyncGate(_GateBase):
 
     def transaction(self, transaction_id: str | None = None, /) -> AsyncTransaction:
         """A new transaction, or the one of that id if it is at hand."""
-        return cast(
-            "AsyncTransaction", self._transaction(transaction_id, lambda ledger: AsyncTransaction(self, ledger))
-        )
+        return cast("AsyncTransaction", self._transaction(transaction_id, AsyncTransaction))
 
     async def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
         runtime = self._runtime()
+        if not isinstance(cast("object", change), Change):
+            _refuse_hint(change)
         return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
 
     async def intent(self, intent_id: str, /) -> Intent[Any]:
@@ -563,7 +603,7 @@ class AsyncGate(_GateBase):
         Raises:
             UnknownIntent: there is none of that id.
         """
-        return _handle(self._runtime().store.load(intent_id), intent_id)
+        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id)
 
     async def pending(self) -> list[Intent[Any]]:
         """The intents that are open, or in an open attempt, oldest first."""
@@ -618,7 +658,7 @@ class AsyncGate(_GateBase):
 
     async def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent; for decorated functions."""
-        return _handle(self._runtime().store.load(intent_id), intent_id, declared.name)
+        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id, declared.name)
 
     def _shielded(self, rest: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(rest)
@@ -634,16 +674,17 @@ class AsyncTransaction:
         id: to find it again by `gate.transaction(id)`.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_ledger", "id")
+    __slots__ = ("__weakref__", "_gate", "_ledger", "_runtime", "id")
 
-    def __init__(self, gate: AsyncGate, ledger: Ledger) -> None:
+    def __init__(self, gate: AsyncGate, ledger: Ledger, runtime: Runtime) -> None:
         self._gate = gate
         self._ledger = ledger
+        self._runtime = runtime
         self.id = ledger.id
 
     async def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
         """Read a resource, a field or all rows of a kind, and record it."""
-        runtime = self._gate._runtime()  # noqa: SLF001 - its own gate
+        runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
         return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, what, frozen)))
 
@@ -654,8 +695,8 @@ class AsyncTransaction:
     async def propose(self, effect: AsyncEffect[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Intent[_R]:
         """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
         gate = self._gate
-        runtime = gate._runtime()  # noqa: SLF001 - its own gate
-        declared, options = cast("Any", effect).declared
+        runtime = gate._same(self._runtime)  # noqa: SLF001 - its own gate
+        declared, options = gate._own(effect)  # noqa: SLF001 - its own gate
         draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
         record = (await drive_async(runtime, propose(runtime.scene, draft))).record
         return Intent(record.intent_id, record.effect)

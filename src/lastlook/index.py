@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from lastlook.errors import DeclarationError
 from lastlook.frozen import Frozen
-from lastlook.records import NAMES, Address, Capture, collection_of
+from lastlook.records import NAMES, Address, Capture, collection_of, key_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lastlook.canonical import Value
     from lastlook.records import IntentRecord
 
 __all__ = ["Change", "Closure", "Index"]
@@ -30,18 +30,24 @@ class Change:
 
     Raises:
         CanonicalError: the kind or the key has no canonical form.
+        DeclarationError: a field that is no text.
     """
 
     __slots__ = ("address", "fields", "reached")
 
     def __init__(self, kind: str, key: object, /, *fields: str) -> None:
-        parts = cast("tuple[Value, ...]", key if isinstance(key, tuple) else (key,))
-        self.address = Address(kind, parts)
-        self.fields = fields
-        self.reached = tuple({self.address.identity: None, collection_of(kind).identity: None})
+        self.address = Address(kind, key_parts(key))
+        self.fields = tuple(_field(name) for name in fields)
+        self.reached = tuple({self.address.identity: None, collection_of(self.address.kind).identity: None})
 
     def __repr__(self) -> str:
         return f"Change({', '.join((str(self.address), *self.fields))})"
+
+
+def _field(name: object) -> str:
+    if not isinstance(name, str):
+        raise DeclarationError(f"Change(...) got {name!r} as a field: name the fields that changed by text")
+    return str(name)
 
 
 class Closure(Frozen):

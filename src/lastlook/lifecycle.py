@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lastlook.answers import SCHEMA, last_verdict, last_word, recorded, transition
+from lastlook.answers import last_verdict, last_word, recorded, transition
 from lastlook.commands import FindRow, Transit
 from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
-from lastlook.records import State
+from lastlook.records import SCHEMA, State
+from lastlook.wanted import wanted, wanted_text
 
 if TYPE_CHECKING:
     from lastlook.canonical import Value
@@ -82,7 +83,11 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
 
     Raises:
         InFlight: there is no open attempt, or the target can close it itself.
+        DeclarationError: nobody is named, or there is no note.
     """
+    wanted(committed, bool, "assert_outcome(committed=...)", "give True or False")
+    by = wanted_text(by, "assert_outcome(by=...)", "name the person who found out")
+    note = wanted_text(note, "assert_outcome(note=...)", "write how it was found out")
     stored = yield from load(intent_id)
     if stored.row.state is not State.ATTEMPT:
         state = stored.row.state.name.lower()
@@ -92,9 +97,10 @@ def assert_outcome(scene: Scene, intent_id: str, *, committed: bool, by: str, no
         raise InFlight(
             f"the outcome of intent {intent_id} needs no assertion: call gate(intent), which asks the target"
         )
-    body: dict[str, Value] = {"schema": SCHEMA, "committed": committed, "by": by, "note": note}
+    asserted: dict[str, Value] = {"committed": committed, "by": by, "note": note}
+    body = last_word(stored) | asserted | {"applied": "COMMITTED" if committed else "NOT_ATTEMPTED"}
     if committed:
-        body = last_word(stored) | body | {"applied": "COMMITTED", "result": None}
+        body["result"] = None
     state_ = State.COMMITTED if committed else State.OPEN
     if not (yield Transit(transition(stored, "ASSERTED", state_, body))).ok:
         raise InFlight(f"intent {intent_id} moved while its outcome was being asserted: look at it again")

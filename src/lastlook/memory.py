@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -17,12 +19,13 @@ from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.errors import Applied, CanonicalError, DeclarationError, EffectNotBound, IntegrityError
 from lastlook.ports import UTC, ApplyResult, Capabilities, CloseResult, Fields, Unreadable
-from lastlook.records import Address, EffectRow, Observation, Token, collection_of, microseconds
+from lastlook.records import Address, EffectRow, Observation, Token, collection_of, key_parts, microseconds
 from lastlook.store.memory import MemoryStore
+from lastlook.wanted import mistaken, wanted, wanted_clock, wanted_map, wanted_text
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Sequence
 
     from lastlook.canonical import Value
     from lastlook.ports import Attempt, Clock, Journal, Store
@@ -85,12 +88,13 @@ class MemoryPermit:
         address = self._memory.row_address(kind, key)
         row = dict(self.row(kind, key) or {})
         row.update({name: canonical.freeze(value, path=name) for name, value in fields.items()})
-        self._writes[address] = _row(row)
+        self._writes[address] = _row(address, row)
 
     def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Put a whole row in place of whatever is there."""
         self._check()
-        self._writes[self._memory.row_address(kind, key)] = _row(row)
+        address = self._memory.row_address(kind, key)
+        self._writes[address] = _row(address, row)
 
     def delete(self, kind: str, key: _Key, /) -> None:
         """Remove a row; no error if there is none."""
@@ -121,6 +125,7 @@ class Memory:
 
     Raises:
         CanonicalError: a row holds something that is no evidence type, or a key that has no canonical form.
+        DeclarationError: no map of rows, or a row that is no map of its fields.
     """
 
     def __init__(self, /, **kinds: Mapping[Any, Mapping[str, Any]]) -> None:
@@ -128,11 +133,13 @@ class Memory:
         self._namespace = f"memory:{os.urandom(4).hex()}"
         self._nothing = Observation(ABSENT, Token("counter", self._namespace, 0))
         self._cells = _Cells(self._derive)
-        self._keys: dict[str, dict[tuple[Any, ...], Address]] = {}
+        self._rows: dict[str, dict[str, Address]] = {}
         self._counters: dict[str, int] = {}
         self._collections: dict[str, str] = {}
         self._queries: dict[str, _Query] = {}
         self._asked: dict[str, Address] = {}
+        self._answers: dict[str, Observation] = {}
+        self._salt = os.urandom(16)
         self._effects: dict[str, _EffectRow] = {}
         self._extra_fields: dict[str, frozenset[str]] = {}
         self._public: frozenset[tuple[str, str]] = frozenset()
@@ -143,10 +150,11 @@ class Memory:
         self._held: dict[Address, int] = {}
         self._in_body = False
         for kind, rows in kinds.items():
+            wanted_map(rows, f"Memory({kind}=...)", "give a map from key to row, such as {'o-1': {...}}")
             self._add_kind(kind)
             for key, row in rows.items():
                 address = self.address(kind, key)
-                self._put(address, _row(row))
+                self._put(address, _row(address, row))
 
     def options(
         self,
@@ -166,18 +174,29 @@ class Memory:
             clock: the clock by which deadlines are checked; the gate's own if not given.
             fields: fields that exist although no row has them yet.
             public: `kind.field` whose values may stand in explanations.
+
+        Raises:
+            DeclarationError: one of these is of another type, or a query has the name of a kind; nothing is set.
         """
-        for name, query in (queries or {}).items():
-            if name in self._keys:
+        asked = dict(wanted_map(queries or {}, "options(queries=...)", "give a map from name to function"))
+        for name, query in asked.items():
+            wanted_text(name, "options(queries=...)", "give a map from name to function")
+            if not callable(query):
+                raise mistaken(f"options(queries=...)[{name!r}]", query, "give a function of the tables")
+            if name in self._rows:
                 message = f"{name!r} is both a kind and a query of this memory: give the query another name"
                 raise DeclarationError(message)
-            self._queries[name] = query
-        self._separate = separate
+        extra = wanted_map(fields or {}, "options(fields=...)", "give a map from kind to names of fields")
+        names_of = {kind: _names(names, f"options(fields=...)[{kind!r}]") for kind, names in extra.items()}
+        shown = frozenset(_public(name) for name in _names(public, "options(public=...)"))
+        wanted(separate, bool, "options(separate=...)", "give True or False")
         if clock is not None:
-            self._clock = clock
+            self._clock = wanted_clock(clock, "options(clock=...)")
             self._own_clock = True
-        self._extra_fields = {kind: frozenset(names) for kind, names in (fields or {}).items()}
-        self._public = frozenset(_public(name) for name in public)
+        self._queries.update(asked)
+        self._separate = separate
+        self._extra_fields = names_of
+        self._public = shown
         return self
 
     # What other actors do to the world.
@@ -187,11 +206,12 @@ class Memory:
         frozen = {name: canonical.freeze(value, path=name) for name, value in fields.items()}
         address = self.row_address(kind, key)
         with self._writing():
-            self._put(address, _row({**(self.row(kind, key) or {}), **frozen}))
+            self._put(address, _row(address, {**(self.row(kind, key) or {}), **frozen}))
 
     def replace(self, kind: str, key: _Key, row: Mapping[str, object], /) -> None:
         """Another actor's write: a whole row in place of whatever is there."""
-        address, frozen = self.row_address(kind, key), _row(row)
+        address = self.row_address(kind, key)
+        frozen = _row(address, row)
         with self._writing():
             self._put(address, frozen)
 
@@ -204,9 +224,10 @@ class Memory:
     def drop(self, kind: str, key: _Key, field: str, /) -> None:
         """Another actor removes one field of a row: absent is not null."""
         address = self.row_address(kind, key)
+        gone = wanted_text(field, "drop(field)", "name the field")
         with self._writing():
-            row = {name: value for name, value in (self.row(kind, key) or {}).items() if name != field}
-            self._put(address, _row(row))
+            row = {name: value for name, value in (self.row(kind, key) or {}).items() if name != gone}
+            self._put(address, _row(address, row))
 
     @contextlib.contextmanager
     def lock(self, kind: str, key: _Key, /) -> Generator[None]:
@@ -230,9 +251,8 @@ class Memory:
     def rows(self, kind: str, /) -> dict[Any, Mapping[str, Value]]:
         """All rows of a kind in key order; a key of one part stands for itself."""
         with self._lock:
-            present = [
-                (key, self._cells[address.identity].value) for key, address in self._keys[self._known(kind)].items()
-            ]
+            cells, addresses = self._cells, self._rows[self._known(kind)].values()
+            present = [(address.key, cells[address.identity].value) for address in addresses]
         rows = sorted(((key, value) for key, value in present if value is not ABSENT), key=lambda item: _order(item[0]))
         return {(key[0] if len(key) == 1 else key): cast("Mapping[str, Value]", value) for key, value in rows}
 
@@ -246,12 +266,12 @@ class Memory:
     @property
     def name(self) -> str:
         """How messages name this system."""
-        return f"memory({', '.join(sorted((*self._keys, *self._queries)))})"
+        return f"memory({', '.join(sorted((*self._rows, *self._queries)))})"
 
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of rows, and the named queries."""
-        return frozenset((*self._keys, *self._queries))
+        return frozenset((*self._rows, *self._queries))
 
     def fields(self, kind: str, /) -> Fields:
         """The fields that the rows have today, and those named in `options(fields=)`; others may come."""
@@ -269,10 +289,12 @@ class Memory:
 
         Raises:
             LookupError: this memory has no such kind.
+            CanonicalError: a part of the key has no canonical form, or is true or false, which Python takes for 1 or 0.
         """
-        if key == () or isinstance(key, bool):
+        address = Address(self._known(kind), key_parts(key))
+        if not address.key or any(isinstance(part, bool) for part in address.key):
             raise CanonicalError(f"{kind}: {key!r} is no row's key: give it a text, a number, or a tuple of them")
-        return Address(self._known(kind), cast("Any", key if isinstance(key, tuple) else (key,)))
+        return address
 
     def row_address(self, kind: str, key: _Key, /) -> Address:
         """As `address`, of a row that can be written.
@@ -281,7 +303,7 @@ class Memory:
             LookupError: this memory has no such kind.
             DeclarationError: it is a query, which only answers.
         """
-        if kind in self._queries:
+        if self._known(kind) in self._queries:
             raise DeclarationError(f"{kind!r} is a query, which cannot be written: write the rows that it is asked of")
         return self.address(kind, key)
 
@@ -316,7 +338,7 @@ class Memory:
 
     def can_check(self, kind: str, /) -> bool:
         """Everything that lives here, absence and whole collections included."""
-        return kind in self._keys or kind in self._queries
+        return kind in self._rows or kind in self._queries
 
     def can_check_token(self, token: Token, /) -> bool:
         """Whether this memory made the token."""
@@ -415,10 +437,10 @@ class Memory:
         for address in read:
             cell, now_there = read[address], self._cells[address.identity]
             if now_there is not cell and now_there.token != cell.token:
-                return ApplyResult(_REJECTED, reason=f"{address} moved while the body ran")
+                return ApplyResult(_REJECTED, reason=f"a row of {address.kind!r} that the body read moved while it ran")
         for address in writes if self._held else ():
             if address in self._held:
-                return ApplyResult(_BUSY, reason=f"{address} is locked by another session")
+                return ApplyResult(_BUSY, reason=f"a row of {address.kind!r} is locked by another session")
         now = self._clock.now()
         if attempt.not_after is not None and now > attempt.not_after:
             return _LATE
@@ -446,7 +468,7 @@ class Memory:
             yield
 
     def _add_kind(self, kind: str) -> None:
-        self._keys[kind] = {}
+        self._rows[kind] = {}
         self._counters[kind] = 0
         self._collections[collection_of(kind).identity] = kind
 
@@ -455,37 +477,41 @@ class Memory:
         version = cast("int", cell.token.value) + 1
         value = ABSENT if row is None else row
         self._cells[address.identity] = Observation(value, Token("counter", self._namespace, version))
-        self._keys[address.kind][address.key] = address
+        self._rows[address.kind].setdefault(address.identity, address)
         self._counters[address.kind] += 1
         self._cells.pop(collection_of(address.kind).identity, None)
-        for asked in self._asked:
-            self._cells.pop(asked, None)
+        # A new map, always: a query that is being asked right now keeps its answer in the old one, which nobody reads.
+        self._answers = {}
 
     def _derive(self, identity: str) -> Any:
         """What is no stored row: an absent row, a whole collection, a query; the last two are kept until a write."""
+        answered = self._answers.get(identity)
+        if answered is not None:
+            return answered
         with self._lock:
             if identity in self._collections:
                 kind = self._collections[identity]
                 rows = tuple(self.rows(kind).values())
                 cell = Observation(rows, Token("counter", self._namespace, self._counters[kind]))
             elif identity in self._asked:
+                answers = self._answers
                 answer = self._ask(self._asked[identity])
-                if isinstance(answer, Unreadable):
-                    return answer
-                cell = answer
+                if isinstance(answer, Observation):
+                    answers[identity] = answer
+                return answer
             else:
                 return self._nothing
             self._cells[identity] = cell
             return cell
 
     def _ask(self, address: Address) -> Observation | Unreadable:
-        tables = MappingProxyType({kind: MappingProxyType(self.rows(kind)) for kind in self._keys})
+        tables = MappingProxyType({kind: MappingProxyType(self.rows(kind)) for kind in self._rows})
         try:
             answer = canonical.freeze(self._queries[address.kind](tables, *address.key), path=address.kind)
         except Exception as error:  # noqa: BLE001 - whatever a query raises, it has no answer
             return Unreadable(f"query {address.kind!r} raised {type(error).__name__}")
         value = MappingProxyType({"rows" if isinstance(answer, tuple) else "value": answer})
-        return Observation(value, Token("digest", self._namespace, canonical.fingerprint(value)))
+        return Observation(value, Token("digest", self._namespace, canonical.fingerprint(value, salt=self._salt)))
 
     def _note(self, address: Address) -> None:
         if address.kind in self._queries:
@@ -497,12 +523,14 @@ class Memory:
         return self._cells[address.identity]
 
     def _known(self, kind: str) -> str:
-        if kind in self._keys or kind in self._queries:
+        if not isinstance(cast("object", kind), str):
+            raise mistaken("a kind of this memory", kind, "name it by a text")
+        if kind in self._rows or kind in self._queries:
             return kind
         from difflib import get_close_matches  # only for a message
 
-        near = get_close_matches(kind, [*self._keys, *self._queries], 1)
-        hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(self._keys)) or 'no kinds'}"
+        near = get_close_matches(kind, [*self._rows, *self._queries], 1)
+        hint = f": did you mean {near[0]!r}?" if near else f": it has {', '.join(sorted(self._rows)) or 'no kinds'}"
         message = f"this memory has no kind {kind!r}{hint}"
         raise LookupError(message)
 
@@ -559,8 +587,15 @@ def _counted(held: dict[Any, int], key: object) -> Generator[None]:
             del held[key]
 
 
-def _row(row: Mapping[str, object]) -> Mapping[str, Value]:
+def _row(address: Address, row: Mapping[str, object]) -> Mapping[str, Value]:
+    wanted_map(row, f"the row {address}", "give a map of its fields")
     return cast("Mapping[str, Value]", canonical.freeze(row))
+
+
+def _names(names: object, where: str) -> frozenset[str]:
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise mistaken(where, names, "give a list of names")
+    return frozenset([wanted_text(name, where, "give a list of names") for name in cast("Iterable[object]", names)])
 
 
 def _public(name: str) -> tuple[str, str]:
@@ -572,4 +607,4 @@ def _public(name: str) -> tuple[str, str]:
 
 
 def _order(key: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
-    return tuple((type(part).__name__, part) for part in key)
+    return tuple(("number" if isinstance(part, (int, Decimal)) else type(part).__name__, part) for part in key)

@@ -9,7 +9,7 @@ from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.commands import Observe
 from lastlook.errors import Outcome
-from lastlook.evaluation import Evaluation, findings_of
+from lastlook.evaluation import Evaluation, findings_of, hidden_names
 from lastlook.expressions import Env, Unverifiable
 from lastlook.ports import Unreadable
 from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, place
@@ -97,6 +97,7 @@ class Plan:
     Attributes:
         reader, target, body, one_engine: set by whoever connects the plan to systems: how its evidence is read, what
             applies its effect, the function that does so under a permit, and whether target and store are one engine.
+        named: what stands in texts for resources whose recorded key was itself read, and is not public.
     """
 
     __slots__ = (
@@ -115,6 +116,7 @@ class Plan:
         "identities",
         "intent",
         "keep",
+        "named",
         "observe",
         "one_engine",
         "places",
@@ -160,6 +162,11 @@ class Plan:
         self.slot_index = self._place_slots(places)
         self._regular = self.slot_index == tuple(range(len(self.slot_index)))
         self.spare: list[Env] = []
+        self.named = {
+            read.address: read.named
+            for read in record.reads
+            if read.named is not None and read.address.identity not in places
+        }
         self._watch_reads(places)
         self.places = tuple(places.values())
         surroundings = cast("Surroundings", contract.surroundings)
@@ -354,6 +361,11 @@ class Plan:
         absent = cell.value is ABSENT
         grade = surroundings.grade(kind, whole=found.address.is_collection, absence=absent) if absent else found.grade
         return grade is not _UNBOUND and surroundings.can_bind(kind, cell.token)
+
+    def where(self, index: int, watch: _Watch) -> str:
+        """How texts name a watched part."""
+        address = self.addresses[index]
+        return place(address, watch.path, self.named.get(address))
 
     def edge_severity(self, index: int, watch: _Watch) -> Outcome:
         """What a change means of which no premise says whether it matters."""
@@ -654,7 +666,12 @@ class Look(Evaluation):
     @property
     def changed(self) -> tuple[str, ...]:
         """The recorded places that differ."""
-        return tuple(place(self.plan.addresses[index], watch.path) for index, watch in self.differing)
+        return tuple(dict.fromkeys(self.plan.where(index, watch) for index, watch in self.differing))
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """The places that the agent had read otherwise than they were when it proposed."""
+        return self.plan.record.differences
 
     @property
     def bindings(self) -> Mapping[str, Grade]:
@@ -666,7 +683,7 @@ class Look(Evaluation):
         }
         for index, watch in plan.edges:
             grade = _UNBOUND if (index, watch) in self.loose else plan.places[index].grade
-            grades[f"rests on {place(plan.addresses[index], watch.path)}"] = grade
+            grades[f"rests on {plan.where(index, watch)}"] = grade
         return grades
 
     @property
@@ -678,6 +695,15 @@ class Look(Evaluation):
     def findings(self) -> tuple[Finding, ...]:
         """The premises that did not hold; values only where public, or boolean."""
         return self._findings(reveal=False)
+
+    def told(self, reason: str) -> str:
+        """What a target or a store says, without the keys in it that were read."""
+        names = self.plan.named
+        if reason and self.results and self.program.joins:
+            names = names | hidden_names(self, self.plan.contract.is_public)
+        for address, name in names.items():
+            reason = reason.replace(str(address), name)
+        return reason
 
     def reveal(self) -> tuple[Finding, ...]:
         """The findings with all values shown."""
@@ -698,11 +724,11 @@ class Look(Evaluation):
             found.append(Finding(check.label, _BLOCK, None, text, check.because))
         for index, watch in self.differing:
             if watch.edge:
-                where = place(plan.addresses[index], watch.path)
+                where = plan.where(index, watch)
                 text = f"{where} changed, the decision rests on it, and no premise says whether that matters"
                 found.append(Finding(f"rests on {where}", plan.edge_severity(index, watch), None, text, ""))
         for index, watch in self.loose:
-            where = place(plan.addresses[index], watch.path)
+            where = plan.where(index, watch)
             text = f"{where}: the decision rests on it, and nothing can hold it still until the effect"
             found.append(Finding(f"rests on {where}", _BLOCK, None, text, ""))
         return tuple(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from lastlook import canonical
@@ -233,16 +233,16 @@ class ApplyResult:
     """
 
     status: Applied
-    value: Any = None
-    stored: Value = None
-    error: BaseException | None = None
+    value: Any = field(default=None, repr=False)
+    stored: Value = field(default=None, repr=False)
+    error: BaseException | None = field(default=None, repr=False)
     reason: str = ""
     floor: int = 0
     lost: bool = False
     repeated: bool = False
 
 
-class CloseResult(Frozen):
+class CloseResult(Frozen, hidden=("stored",)):
     """COMMITTED with what was stored, or closed for ever (`NOT_ATTEMPTED`), or still UNKNOWN."""
 
     status: Applied
@@ -260,7 +260,7 @@ class IntentRow(NamedTuple):
     deadline_us: int | None
 
 
-class JournalEntry(Frozen):
+class JournalEntry(Frozen, hidden=("body",)):
     """One record of an intent's chain, encoded; `digest` covers the one before it."""
 
     intent_id: str
@@ -364,6 +364,15 @@ class Store(Protocol):
         """How many proposals it has taken, so that others can tell that there are new ones."""
         ...
 
+    @property
+    def ended(self) -> int:
+        """A number that moves whenever an intent ends, so that others can tell that some have."""
+        ...
+
+    def gone(self, intent_ids: Collection[str], /) -> Collection[str]:
+        """Those of these intents that have ended, or that are not in this store."""
+        ...
+
     def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
         """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
         ...
@@ -382,6 +391,10 @@ class Store(Protocol):
 
     def pending(self) -> Iterable[str]:
         """The ids of intents that are OPEN or in ATTEMPT."""
+        ...
+
+    def intents(self, prefix: str = "", /) -> Iterable[str]:
+        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
         ...
 
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:

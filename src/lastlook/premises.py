@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
+from lastlook.canonical import freeze
 from lastlook.errors import DeclarationError, Outcome
 from lastlook.expressions import Expr, condition_of, render
 from lastlook.frozen import Frozen
+from lastlook.wanted import mistaken, wanted, wanted_text
 
 if TYPE_CHECKING:
     from lastlook.errors import Severity
@@ -27,11 +30,11 @@ def UNBOUND(reason: str, /) -> Accept:  # noqa: N802 - reads as the grade that i
     Raises:
         DeclarationError: no reason.
     """
-    if not reason.strip():
+    if isinstance(cast("object", reason), str) and not reason.strip():
         raise DeclarationError(
             "accept=UNBOUND() needs a reason that an auditor can read: UNBOUND('why less is enough here')"
         )
-    return Accept(reason)
+    return Accept(wanted_text(reason, "accept=UNBOUND(...)", "write why less is enough here, for an auditor"))
 
 
 class Premise(Frozen, eq=False):
@@ -54,10 +57,21 @@ class BindingPolicy(Frozen):
     Attributes:
         critical: kinds, or `kind.field`, whose premises block, and need binding, even where they are declared REPLAN.
         allows_no_preconditions: whether an effect may be declared with `no_preconditions=True`.
+
+    Raises:
+        DeclarationError: `critical` is no collection of texts.
     """
 
     critical: frozenset[str] = frozenset()
     allows_no_preconditions: bool = True
+
+    def __init__(self, critical: Collection[str] = frozenset(), *, allows_no_preconditions: bool = True) -> None:
+        way, given = "give a set of kinds, or of 'kind.field'", cast("object", critical)
+        if not issubclass(type(given), Collection) or issubclass(type(given), (str, Mapping)):
+            raise mistaken("BindingPolicy(critical=...)", given, way)
+        marks = frozenset([wanted_text(mark, "BindingPolicy(critical=...)", way) for mark in critical])
+        where = "BindingPolicy(allows_no_preconditions=...)"
+        super().__init__(marks, wanted(allows_no_preconditions, bool, where, "give True or False"))
 
 
 STRICT = BindingPolicy()
@@ -102,4 +116,4 @@ def _premise(word: str, condition: object, severity: Severity, because: object, 
         raise DeclarationError(
             f"{word}(accept=...) got {type(accept).__name__}: write accept=UNBOUND('why less is enough here')"
         )
-    return Premise(chosen, severity, because, accept)
+    return Premise(chosen, severity, cast("str", freeze(because, path=f"{word}(because)")), accept)

@@ -10,15 +10,16 @@ from lastlook import canonical
 from lastlook.answers import transition
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
-from lastlook.commands import Create, Load, Now, Read
+from lastlook.commands import Create, Judge, Load, Now, Read
 from lastlook.errors import Applied, DeclarationError, EffectStopped, KeyReused, Outcome
-from lastlook.evaluation import Evaluation, findings_of
+from lastlook.evaluation import Evaluation, findings_of, hidden_names
 from lastlook.events import IntentProposed, ProposalRefused
-from lastlook.expressions import Env, Pending, Unverifiable
+from lastlook.expressions import Env, Pending, Unverifiable, hidden_name
 from lastlook.frozen import Frozen
 from lastlook.lifecycle import not_open, withdraw
 from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release
 from lastlook.records import (
+    SCHEMA,
     Address,
     Decision,
     Finding,
@@ -29,14 +30,13 @@ from lastlook.records import (
     State,
     at,
     microseconds,
-    place,
 )
 from lastlook.records import Read as ReadRecord
 from lastlook.verdicts import NOTHING_SEEN, Verdict, stop_for
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
@@ -59,7 +59,7 @@ class Mode(enum.Enum):
     """`effect(...)`: nothing is validated now, everything at the gate that follows."""
 
 
-class Draft(Frozen):
+class Draft(Frozen, hidden=("arguments", "actor")):
     """An intent that is to be proposed.
 
     Attributes:
@@ -81,7 +81,7 @@ class Draft(Frozen):
     decisions: tuple[Decision, ...] = ()
 
 
-class Proposed(Frozen):
+class Proposed(Frozen, hidden=("seen",)):
     """A stored intent, and the observations that its proof was made on; none for one that was there before."""
 
     record: IntentRecord
@@ -104,13 +104,16 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
             return _existing(stored, draft, digest)
     program = draft.contract.program
     env = Env(program.slots, draft.arguments, ABSENT if draft.actor is None else draft.actor, capturing=True)
-    # An awaited premise is not judged now, but what it names is evidence, and what it finds unchanged is captured.
+    # An awaited premise is not judged now: what it finds is not used, and its validators are not asked.
     run = [n for n, check in enumerate(program.checks) if not (check.awaited and check.pins)]
     run = [] if draft.mode is Mode.ONE_SHOT else run
     evaluation = Evaluation(program, env, run)
     yield from _look(draft, evaluation)
     if draft.mode is Mode.PROVE:
         _refuse_untrue(scene, draft, evaluation)
+    if draft.mode is not Mode.ONE_SHOT:
+        for capture in (capture for check in program.checks for capture in check.captures):
+            yield from _capture(capture, evaluation)
     key = yield from _key_parts(draft, program.target, evaluation)
     lane = (yield from _key_parts(draft, program.lane, evaluation)) if program.lane else None
     now = yield Now()
@@ -168,6 +171,30 @@ def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
         env.now = yield Now()
     evaluation.run()
     yield from finish(evaluation)
+
+
+def _capture(capture: Callable[[Env], Any], evaluation: Evaluation) -> Protocol[None]:
+    """Keep what `unchanged` will hold the world to, also where nobody has judged the premise that says so.
+
+    A premise may be awaited, or range over rows of which there are none yet. What has no value now is not kept: it
+    cannot be unchanged later.
+    """
+    env = evaluation.env
+    while True:
+        env.settled()
+        try:
+            capture(env)
+        except Pending:
+            if env.missing:
+                addresses = tuple(env.missing.values())
+                evaluation.observe(addresses, (yield Read(addresses)))
+            if env.unjudged:
+                pins = frozenset(pin for check in evaluation.program.checks for pin in check.pins)
+                env.answered((yield Judge(tuple(env.unjudged.values()), pins)))
+        except Unverifiable:
+            return
+        else:
+            return
 
 
 def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Protocol[tuple[Value, ...]]:
@@ -236,7 +263,7 @@ def _superseded(scene: Scene, draft: Draft, record: IntentRecord) -> Protocol[Ap
         raise DeclarationError(
             f"intent {old_id} acts on another target than the one that should supersede it: withdraw it instead"
         )
-    return transition(old, "SUPERSEDED", State.SUPERSEDED, {"schema": 1, "by": record.intent_id})
+    return transition(old, "SUPERSEDED", State.SUPERSEDED, {"schema": SCHEMA, "by": record.intent_id})
 
 
 # The refusal.
@@ -246,6 +273,7 @@ class _ProposalView:
     """What a refused proposal found."""
 
     changed: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     accepted: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, draft: Draft, evaluation: Evaluation) -> None:
@@ -304,7 +332,7 @@ def _record(
     now: dt.datetime,
 ) -> IntentRecord:
     contract, env = draft.contract, evaluation.env
-    reads = _Reads(draft.reads, scene.store.salt)
+    reads = _Reads(draft.reads, scene.store.salt, hidden_names(evaluation, contract.is_public))
     premises = tuple(
         PremiseRecord(
             label=check.label,
@@ -334,7 +362,9 @@ def _record(
     captured = env.captured if draft.mode is not Mode.ONE_SHOT else {}
     canonical.encode(captured, limit=MAX_ARGUMENTS)
     kind = contract.target_kind()
-    target = str(Address(kind, key)) if kind is not None else str(contract.target)
+    target = contract.target
+    if not isinstance(target, str):
+        target = hidden_name(target, env, contract.is_public) or str(Address(cast("str", kind), key))
     lane_identity = (
         canonical.identity("lane", lane) if lane is not None else canonical.identity(contract.name, (kind or "", *key))
     )
@@ -353,11 +383,20 @@ def _record(
         captured=captured,
         differences=reads.differences(env.observations),
         contract=contract.digest,
-        expires_us=None if draft.expires is None else microseconds(now + draft.expires),
+        expires_us=None if draft.expires is None else _expiry(now, draft.expires),
         supersedes=draft.supersedes,
         transaction=draft.transaction or draft.intent_id,
         one_shot=draft.mode is Mode.ONE_SHOT,
     )
+
+
+def _expiry(now: dt.datetime, span: dt.timedelta) -> int:
+    try:
+        return microseconds(now + span)
+    except OverflowError:
+        raise DeclarationError(
+            f"options(expires=...) ends after the year 9999 where it is {span} from now: give a shorter span, or none"
+        ) from None
 
 
 def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]:
@@ -373,9 +412,10 @@ def _evidence(evaluation: Evaluation, number: int) -> list[tuple[Address, Path]]
 class _Reads:
     """The reads of one proposal: the agent's first, then those of the proof that say anything more."""
 
-    def __init__(self, agent: tuple[ReadRecord, ...], salt: bytes) -> None:
+    def __init__(self, agent: tuple[ReadRecord, ...], salt: bytes, names: Mapping[Address, str]) -> None:
         self._salt = salt
-        self._reads = list(agent)
+        self._names = names
+        self._reads = [read.but(named=names[read.address]) if read.address in names else read for read in agent]
         self._agent = len(agent)
         self._index = {(read.address.identity, read.path): number for number, read in enumerate(agent)}
 
@@ -389,7 +429,8 @@ class _Reads:
             read = self._reads[number]
             if read.digest == digest and read.token == observation.token:
                 return number
-        self._reads.append(ReadRecord(address, path, digest, observation.token, "PROPOSE"))
+        named = self._names.get(address)
+        self._reads.append(ReadRecord(address, path, digest, observation.token, "PROPOSE", named))
         self._index[(address.identity, path)] = len(self._reads) - 1
         return len(self._reads) - 1
 
@@ -401,7 +442,7 @@ class _Reads:
             if observation is None or observation.token == read.token:
                 continue
             if canonical.fingerprint(at(observation.value, read.path), salt=self._salt) != read.digest:
-                found.append(place(read.address, read.path))
+                found.append(read.place)
         return tuple(found)
 
     def records(self) -> tuple[ReadRecord, ...]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lastlook.answers import (
-    SCHEMA,
     Commit,
     after,
     answer,
@@ -40,7 +39,7 @@ from lastlook.events import (
 from lastlook.frozen import Frozen
 from lastlook.plan import Kept
 from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
-from lastlook.records import EPOCH, EffectRow, State, microseconds, place
+from lastlook.records import EPOCH, SCHEMA, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
 
 if TYPE_CHECKING:
@@ -308,7 +307,8 @@ def settle(scene: Scene, stored: Stored) -> Protocol[Any]:
         body = last_word(stored) | {"applied": "COMMITTED", "result": closed.stored, "recovered": True}
         yield Transit(transition(stored, "COMMITTED", _DONE, body))
     elif closed.status is _NOT_ATTEMPTED:
-        yield Transit(transition(stored, "CLOSED", _OPEN, {"schema": SCHEMA, "attempt": row.attempt}))
+        body = last_word(stored) | {"applied": "NOT_ATTEMPTED", "attempt": row.attempt}
+        yield Transit(transition(stored, "CLOSED", _OPEN, body))
     else:
         reason = closed.reason or "the target cannot say what became of the attempt"
         return last_verdict(stored, _UNKNOWN, reason=reason)
@@ -441,7 +441,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         kind="ATTEMPT",
         state=_IN_ATTEMPT,
         attempt=attempt.number,
-        body=lambda: explained(look, _IN_PROGRESS, attempt=attempt),
+        body=lambda: explained(look, _IN_PROGRESS, attempt=attempt) | {"deadline_us": microseconds(deadline)},
         owner=scene.owner,
         deadline_us=microseconds(deadline),
         checks=look.owned(),
@@ -450,7 +450,7 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
     if appended.holder is not None:
         return lane_held(stored, look, appended.holder)
     if appended.stale:
-        return (yield from _refuse(scene, stored, look, _REJECTED, f"{appended.stale} moved"))
+        return (yield from _refuse(scene, stored, look, _REJECTED, look.told(f"{appended.stale} moved")))
     if not appended.ok:
         return None
     emit(scene, AttemptOpened, attempt.intent_id, attempt.number)
@@ -489,7 +489,7 @@ def _answered(
     kind = "FENCED" if said.floor else "VERDICT" if journal is not None else said.status.name
     if not (yield Transit(_refused(stored, look, attempt, said, kind))).ok:
         return None
-    return answer(stored, look, said.status, _OPEN, reason=said.reason, error=said.error)
+    return answer(stored, look, said.status, _OPEN, reason=look.told(said.reason), error=said.error)
 
 
 def _refused(stored: Stored, look: Look, attempt: Attempt, said: ApplyResult, kind: str) -> Append:
@@ -497,7 +497,7 @@ def _refused(stored: Stored, look: Look, attempt: Attempt, said: ApplyResult, ki
     number = max(attempt.number, said.floor - 1)
 
     def body() -> dict[str, Value]:
-        return explained(look, said.status, attempt=attempt, reason=said.reason)
+        return explained(look, said.status, attempt=attempt, reason=look.told(said.reason))
 
     return transition(stored, kind, _OPEN, body, attempt=number)
 
@@ -587,13 +587,16 @@ def _resolve_unknown(
         return None
     if closed.status is _NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
-        body: dict[str, Value] = {"schema": SCHEMA, "attempt": attempt.number, "reason": reason}
+
+        def body() -> dict[str, Value]:
+            return explained(look, _REJECTED, attempt=attempt, reason=reason)
+
         if not (yield Transit(transition(stored, "CLOSED", _OPEN, body, attempt=attempt.number))).ok:
             return None
         return answer(stored, look, _REJECTED, _OPEN, reason=reason, error=said.error)
     if look.plan.one_engine and (yield from load(attempt.intent_id)).row.seq != stored.row.seq:
         return None  # the lost reply was that of a commit, which the store itself knows
-    reason = said.reason or "no answer came"
+    reason = look.told(said.reason) or "no answer came"
     return answer(stored, look, _UNKNOWN, stored.row.state, reason=reason, error=said.error)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EPOCH",
     "NAMES",
+    "SCHEMA",
     "Address",
     "Capture",
     "Decision",
@@ -37,9 +38,13 @@ __all__ = [
     "TokenKind",
     "at",
     "collection_of",
+    "key_parts",
     "microseconds",
     "place",
 ]
+
+SCHEMA: Final = 1
+"""The schema number in every record's body: what this version writes, and the newest that it reads."""
 
 _PLAIN = re.compile(r"[\w#@+:= -]+")
 TokenKind = Literal["counter", "digest", "opaque", "weak"]
@@ -49,7 +54,8 @@ class Address:
     """One concrete resource: a kind and a key of one or more parts; an empty key stands for all rows of the kind.
 
     Two addresses are equal exactly when their canonical `identity` is; the identity is an interned text, so that it can
-    be a dictionary key at the cost of a pointer comparison.
+    be a dictionary key at the cost of a pointer comparison. The parts of the key are frozen, and equal addresses have
+    equal ones: an enum member stands for its value, 9 for 9.0.
 
     Raises:
         CanonicalError: a part is not a text, number, date, UUID or bytes, is not NFC, or has control characters.
@@ -62,9 +68,7 @@ class Address:
     key: Final[tuple[Value, ...]]
 
     def __init__(self, kind: str, key: tuple[Value, ...]) -> None:
-        self.identity = canonical.identity(kind, key)
-        self.kind = kind
-        self.key = key
+        self.identity, self.kind, self.key = canonical.named(kind, key)
 
     @property
     def is_collection(self) -> bool:
@@ -139,16 +143,6 @@ class Token:
             return 0
         return -1 if self.kind == "counter" and value < was else 1  # type: ignore[operator]  # of one type
 
-    def precedes(self, other: Token) -> bool:
-        """Whether both are ordered and alike and this one is the smaller: the resource went backwards."""
-        return (
-            self.kind == other.kind == "counter"
-            and self.namespace == other.namespace
-            and isinstance(self.value, int)
-            and isinstance(other.value, int)
-            and self.value < other.value
-        )
-
 
 class Observation:
     """A value and the token it was read with: one inseparable, frozen pair, compared by identity only.
@@ -202,6 +196,15 @@ def microseconds(moment: dt.datetime) -> int:
     return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
 
 
+def key_parts(key: object) -> tuple[Any, ...]:
+    """The parts of a row's key that was given as one value, or as a tuple of them; an enum member is its value."""
+    given: Any = key
+    while isinstance(given, enum.Enum):
+        given = given.value
+    parts: tuple[Any, ...] = given if issubclass(type(given), tuple) else (given,)
+    return parts
+
+
 _COLLECTIONS: dict[str, Address] = {}
 
 
@@ -213,15 +216,22 @@ def collection_of(kind: str) -> Address:
     return found
 
 
-def place(address: Address, path: Path) -> str:
-    """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence."""
+def place(address: Address, path: Path, named: str | None = None) -> str:
+    """`orders/o-1.meta['city']`: how findings, events and explanations name a piece of evidence.
+
+    Args:
+        address: the resource.
+        path: where in its value.
+        named: what stands for the resource where its key must not be shown.
+    """
+    base = named or str(address)
     if not path:
-        return str(address)
+        return base
     if path == NAMES:
-        return f"{address} (which fields it has)"
+        return f"{base} (which fields it has)"
     first, *items = path
     field = f".{first}" if isinstance(first, str) and first.isidentifier() else f"[{first!r}]"
-    return f"{address}{field}" + "".join(f"[{item!r}]" for item in items)
+    return f"{base}{field}" + "".join(f"[{item!r}]" for item in items)
 
 
 class State(enum.Enum):
@@ -268,6 +278,7 @@ class Read(Frozen):
 
     Attributes:
         origin: AGENT for what the agent read while reasoning (provenance), PROPOSE for what premises were proved on.
+        named: what stands for the address in texts, where its key was itself read and is not public; else None.
     """
 
     address: Address
@@ -275,6 +286,12 @@ class Read(Frozen):
     digest: str
     token: Token
     origin: Literal["AGENT", "PROPOSE"]
+    named: str | None = None
+
+    @property
+    def place(self) -> str:
+        """How texts name what was read."""
+        return place(self.address, self.path, self.named)
 
 
 class Decision(Frozen):
@@ -304,7 +321,7 @@ class PremiseRecord(Frozen):
     validators: tuple[tuple[str, str, str, str], ...]
 
 
-class IntentRecord(Frozen):
+class IntentRecord(Frozen, hidden=("arguments", "actor", "captured")):
     """What was proposed, on which evidence and decisions; written once, never changed.
 
     Attributes:
@@ -344,6 +361,10 @@ class EffectRow(NamedTuple):
     attempt: int | None
     result: Value
     committed_at: int | None
+
+    def __repr__(self) -> str:
+        """Without the result."""
+        return f"EffectRow({self.intent_id!r}, floor={self.floor}, attempt={self.attempt}, at={self.committed_at})"
 
 
 class Finding(Frozen):

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import uuid
+import weakref
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,9 +29,10 @@ from lastlook.records import Capture, State
 from lastlook.store.memory import MemoryStore
 from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview, Verdict
+from lastlook.wanted import wanted_system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastlook.contract import Contract
     from lastlook.drivers import Tap
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Runtime", "random_intent_id"]
 
 _OPEN, _PREDICATE = State.OPEN, Capture.PREDICATE
+_FEW = 256
+"""Of how many pending intents the states are looked up at once whenever one has ended somewhere."""
 _IMMUTABLE = frozenset({type(None), bool, int, str, bytes, Decimal, dt.date, dt.datetime, uuid.UUID})
 
 
@@ -69,10 +73,6 @@ class Runtime:
         asynchronous: bool,
         strict_fields: bool,
     ) -> None:
-        if clock.now().utcoffset() is None:
-            raise DeclarationError(
-                "the clock's moments name no zone: give a clock whose now() is aware, in UTC for choice"
-            )
         self.systems = _by_kind(systems)
         self.store = _store(store, systems)
         owned = self.store.evidence
@@ -94,7 +94,10 @@ class Runtime:
         self._targets: dict[str, Target] = {}
         self.plans: dict[str, Plan] = {}
         self.index = Index(capture)
+        self.named: dict[str, Any] = {}
+        self.anonymous: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._caught_up = 0
+        self._ended = 0
         for system in systems:
             use_clock = getattr(system, "use_clock", None)
             if use_clock is not None:
@@ -244,20 +247,39 @@ class Runtime:
         plan.body = self._body(plan)
         return plan
 
-    def catch_up(self) -> None:
-        """Put the intents into the index that other processes proposed, or an earlier life of this one.
+    def catch_up(self, change: Change) -> None:
+        """Put the intents into the index that others proposed, or an earlier life of this process; take ended ones out.
 
         The index is a cache: what is late here delays hints and decides nothing.
         """
-        created = self.store.created
+        created, ended = self.store.created, self.store.ended
         if created == self._caught_up:
+            if ended != self._ended:
+                self._drop_ended(change)
             return
         for intent_id in self.store.pending():
             stored = self.store.load(intent_id) if intent_id not in self.plans else None
             if stored is not None:
                 with contextlib.suppress(UnknownEffect, CanonicalError):  # not this process's to say anything about
                     self.plan(stored)
-        self._caught_up = created
+        self._drop(tuple(self.plans))
+        self._caught_up, self._ended = created, ended
+
+    def _drop_ended(self, change: Change) -> None:
+        """Some intents have ended, perhaps at another gate: they go, all of them where it costs little to find them.
+
+        Else only those go that this hint reaches; the others when something reaches them, or with the next proposal.
+        """
+        ended, plans = self.store.ended, tuple(self.plans)
+        if len(plans) <= _FEW:
+            self._drop(plans)
+            self._ended = ended
+        else:
+            self._drop(self.index.posted(change))
+
+    def _drop(self, intent_ids: Collection[str]) -> None:
+        for intent_id in self.store.gone(intent_ids):
+            self.forget(intent_id)
 
     def forget(self, intent_id: str) -> None:
         """Take an ended intent out of the plans and the index."""
@@ -295,6 +317,8 @@ class Runtime:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
         if self.tap.active or self.store.created != self._caught_up:
             return None
+        if self.store.ended != self._ended:
+            self._drop_ended(change)
         previews: list[Preview] = []
         plans, by_predicate = self.plans, self._capture is _PREDICATE
         for intent_id in self.index.posted(change) if by_predicate else self.index.reached(change):
@@ -409,6 +433,7 @@ def _registered(command: Judge, name: str, version: str) -> Registered | str:
 def _by_kind(systems: Sequence[System]) -> dict[str, System]:
     found: dict[str, System] = {}
     for system in systems:
+        wanted_system(system, "a gate")
         for kind in system.kinds:
             if kind in found:
                 message = (

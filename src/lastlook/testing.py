@@ -7,8 +7,10 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from lastlook.commands import Apply, Command
+from lastlook.drivers import Tap
 from lastlook.errors import UnknownIntent
 from lastlook.validators import REGISTRY
+from lastlook.wanted import mistaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -30,7 +32,8 @@ def interpose(gate: Gate | AsyncGate, change: Callable[[], Any], /) -> Generator
             return pending.pop()()
         return None
 
-    with gate._tap.listed(gate._tap.before, before):  # noqa: SLF001 - the gate's seam for this module
+    tap = _tap(gate, "interpose(gate, change)")
+    with tap.listed(tap.before, before):
         yield
 
 
@@ -55,7 +58,7 @@ def failpoint(
     def step_out(at: Command, reply: Any) -> Any:
         return after(at, reply) if after is not None and isinstance(at, command) else reply
 
-    tap = gate._tap  # noqa: SLF001 - as above
+    tap = _tap(gate, "failpoint(gate, command)")
     with tap.listed(tap.before, step_in), tap.listed(tap.after, step_out):
         yield
 
@@ -64,8 +67,16 @@ def failpoint(
 def events(gate: Gate | AsyncGate, /) -> Generator[list[Event]]:
     """The events of a gate while this lasts: exactly which premises ran, which nodes were visited, what was applied."""
     found: list[Event] = []
-    with gate._tap.listed(gate._tap.listeners, found.append):  # noqa: SLF001 - as above
+    tap = _tap(gate, "events(gate)")
+    with tap.listed(tap.listeners, found.append):
         yield found
+
+
+def _tap(gate: Any, where: str) -> Tap:
+    tap = getattr(gate, "_tap", None)
+    if not isinstance(tap, Tap):
+        raise mistaken(where, gate, "give it a Gate or an AsyncGate")
+    return tap
 
 
 class FakeClock:
@@ -109,7 +120,7 @@ def forget_edges(gate: Gate | AsyncGate, intent: Intent[Any], /) -> None:
     Raises:
         UnknownIntent: it is not pending here.
     """
-    runtime = gate._runtime()  # noqa: SLF001 - as above
+    runtime = gate._runtime()  # noqa: SLF001 - the gate's seam for this module
     plan = runtime.plans.get(intent.id)
     if plan is None:
         raise UnknownIntent(f"intent {intent.id!r} is not pending at this gate")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
@@ -19,15 +19,15 @@ from lastlook.expressions import (
     Unverifiable,
     analyse,
     field_place,
+    hidden_name,
     to_json,
 )
 from lastlook.ports import Unreadable
 from lastlook.records import NAMES, Decision, Observation, at
 from lastlook.records import Read as ReadRecord
+from lastlook.wanted import mistaken, wanted_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.records import Address, Path
@@ -80,7 +80,7 @@ class Ledger:
         """Everything decided so far."""
         return tuple(self._decisions)
 
-    def record(self, address: Address, path: Path, observation: Observation, value: Any) -> Evidence:
+    def record(self, address: Address, path: Path, observation: Observation, value: Any, named: str | None) -> Evidence:
         """Record an observation: a row field by field, anything else as one."""
         row = observation.value
         # Beside a row's fields, which of them there are: one that appears is a change as well.
@@ -88,15 +88,18 @@ class Ledger:
         first = len(self._reads)
         for each in paths:
             digest = canonical.fingerprint(at(row, each), salt=self._salt)
-            self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT"))
+            self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT", named))
         return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))), self)
 
     def decide(self, text: str, rests_on: Iterable[object]) -> None:
         """Record a conclusion and the reads that it rests on.
 
         Raises:
-            DeclarationError: something in `rests_on` is no read of this transaction.
+            DeclarationError: no text, or something in `rests_on` is no read of this transaction.
         """
+        conclusion = wanted_text(text, "decide(text)", "write what was concluded")
+        if isinstance(rests_on, (str, Evidence)) or not isinstance(cast("object", rests_on), Iterable):
+            raise mistaken("decide(rests_on=...)", rests_on, "give a list of what transaction.read returned")
         indexes: dict[int, None] = {}
         for evidence in rests_on:
             if not isinstance(evidence, Evidence):
@@ -109,7 +112,7 @@ class Ledger:
                     "transaction has read, and read it here as well"
                 )
             indexes.update(dict.fromkeys(evidence.reads))
-        self._decisions.append(Decision(text, tuple(indexes)))
+        self._decisions.append(Decision(conclusion, tuple(indexes)))
 
 
 def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str, Value]) -> Protocol[Evidence]:
@@ -134,9 +137,12 @@ def read_evidence(ledger: Ledger, what: Ref | Expr[Any], arguments: Mapping[str,
             addresses = tuple(env.missing.values())
             for address, found in zip(addresses, (yield Read(addresses)), strict=True):
                 if isinstance(found, Unreadable):
-                    raise LastlookError(f"{address} could not be read: {found.reason}") from None
+                    place = next(slots.names[n](env) for n, known in enumerate(env.addresses) if known == address)
+                    raise LastlookError(f"{place} could not be read: {found.reason}") from None
                 env.observed(address, found)
-    return ledger.record(env.address(slot), path, observation, at(observation.value, path))
+    # Whose key it read itself, an agent may know; what others read of it later need not.
+    named = hidden_name(ref, env, lambda _address, _path: False)
+    return ledger.record(env.address(slot), path, observation, at(observation.value, path), named)
 
 
 def _place(what: object) -> tuple[Ref, Path]:

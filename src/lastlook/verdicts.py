@@ -72,6 +72,11 @@ class View(Protocol):
         ...
 
     @property
+    def differences(self) -> tuple[str, ...]:
+        """The places that the agent had read otherwise than they were when it proposed."""
+        ...
+
+    @property
     def bindings(self) -> Mapping[str, Grade]:
         """The grade of each premise's evidence."""
         ...
@@ -87,12 +92,13 @@ class View(Protocol):
 
 
 class RecordedView:
-    """The view of a validation that was read back from a journal record."""
+    """The view of a validation that was read back from a journal record; `differences` stand in the proposal's."""
 
-    __slots__ = ("body",)
+    __slots__ = ("body", "differences")
 
-    def __init__(self, body: Mapping[str, Value]) -> None:
+    def __init__(self, body: Mapping[str, Value], differences: tuple[str, ...] = ()) -> None:
         self.body = cast("Mapping[str, Any]", body)
+        self.differences = differences
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -170,6 +176,8 @@ class _Seen:
     def _lines(self, *, reveal: bool) -> list[str]:
         view = self._view
         lines = [f"changed: {', '.join(view.changed)}" if view.changed else "nothing that it rests on changed"]
+        if view.differences:
+            lines.append(f"read otherwise by the agent than it was when proposed: {', '.join(view.differences)}")
         findings = view.reveal() if reveal else view.findings
         failed = {finding.premise for finding in findings}
         lines.extend(f"checked: {label}: holds" for label in view.checked if label not in failed)

@@ -1019,7 +1019,7 @@ def test_call_key_of_a_dead_intent(end: str) -> None:
 @pytest.mark.parametrize("key", ["", 7, b"k", ("a", "b")])
 def test_a_call_key_is_text(key: Any) -> None:
     """A call key is a text that is not empty."""
-    with pytest.raises(DeclarationError, match="takes a non-empty text"):
+    with pytest.raises(DeclarationError, match="give a non-empty text"):
         Shop().refund.options(key=key)
 
 
@@ -1867,16 +1867,16 @@ def test_assert_outcome_where_nothing_is_unknown() -> None:
     gate, send, _ = courier(FakeClock())
     intent = send.propose("o-1")
     with pytest.raises(InFlight, match="only an open attempt's outcome"):
-        gate.assert_outcome(intent, committed=True, by="the clerk", note="")
+        gate.assert_outcome(intent, committed=True, by="the clerk", note="asked")
     assert gate(intent).committed
     with pytest.raises(InFlight, match="is committed"):
-        gate.assert_outcome(intent, committed=False, by="the clerk", note="")
+        gate.assert_outcome(intent, committed=False, by="the clerk", note="asked")
     shop = Shop(separate=True)
     intent = shop.refund.propose("o-1", amount=80)
     with failpoint(shop.gate, Apply, after=_crash), pytest.raises(Crash):
         shop.gate(intent)
     with pytest.raises(InFlight, match="asks the target"):
-        shop.gate.assert_outcome(intent, committed=False, by="the clerk", note="")
+        shop.gate.assert_outcome(intent, committed=False, by="the clerk", note="asked")
     assert shop.gate(intent).committed
 
 

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lastlook import Capture, block_unless
-from lastlook_scenarios import commands, contracts, evaluation, faults, report, scaling, traces, workloads
+from lastlook_scenarios import (
+    commands,
+    contracts,
+    evaluation,
+    faults,
+    published,
+    report,
+    scaling,
+    summary,
+    traces,
+    units,
+    workloads,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL = evaluation.Options(traces=30, seed=7, trials=60)
+SMALL = units.Options(traces=30, seed=7, trials=60, calls=3)
+ASKED = ["--traces", "15", "--trials", "30", "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer repetitions of what is repeated to steady a time."""
     monkeypatch.setattr(scaling, "READS", (13, 61))
-    monkeypatch.setattr(scaling, "CALLS", 5)
+    monkeypatch.setattr(units, "QUICK", replace(units.QUICK, calls=3))
 
 
 @pytest.fixture(scope="module")
 def found() -> evaluation.Evaluation:
     """One small evaluation."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scaling, "CALLS", 5)
-        return evaluation.evaluate(SMALL)
+    return evaluation.evaluate(SMALL)
+
+
+def planted(evaluated: evaluation.Evaluation, **changes: Any) -> evaluation.Evaluation:
+    """The evaluation with something else in its summary."""
+    other = copy.copy(evaluated.summary)
+    for name, value in changes.items():
+        setattr(other, name, value)
+    return replace(evaluated, summary=other)
 
 
 def test_nothing_mismatches(found: evaluation.Evaluation) -> None:
@@ -42,7 +62,7 @@ def test_nothing_mismatches(found: evaluation.Evaluation) -> None:
 
 def test_json_has_the_agreed_shape(found: evaluation.Evaluation) -> None:
     """The JSON document has exactly these keys and, times aside, exactly these figures."""
-    data = json.loads(json.dumps(report.as_json(found)))
+    data = json.loads(json.dumps(published.as_json(found.summary)))
     for row in data["table3"].values():
         assert row.pop("p50_us") > 0
     assert {reads: sorted(row) for reads, row in data.pop("scaling").items()} == {
@@ -103,25 +123,42 @@ def test_the_count_of_mismatches_closes_the_table(found: evaluation.Evaluation) 
     assert any(row.ok and row.here != row.paper and "time" not in row.note for row in rows)
     judged = sum("time" not in row.note for row in rows)
     assert stream.getvalue().splitlines()[-1] == f"{judged} figures compared, 0 mismatches"
-    planted = replace(found, table2=[("name", "REFRESH", "KEEP"), *found.table2[1:]], disagreements=["x"])
-    assert report.closing(planted) == f"{judged} figures compared, 2 mismatches"
-    planted = replace(found, disagreements=["x"])
-    assert report.closing(planted) == f"{judged} figures compared, 1 mismatch"
+    table2 = [("name", "REFRESH", "KEEP"), *found.summary.table2[1:]]
+    both = planted(found, table2=table2, disagreements=["x"])
+    assert report.closing(both) == f"{judged} figures compared, 2 mismatches"
+    assert report.closing(planted(found, disagreements=["x"])) == f"{judged} figures compared, 1 mismatch"
 
 
-def test_what_was_not_run_is_said(found: evaluation.Evaluation) -> None:
-    """The seeds are printed, and that the parts which need a database are not there yet."""
-    lines = "\n".join(report.heading(found))
-    assert "refund 7, remediation 8, procurement 9" in lines
-    assert "durable cells" in lines
-    assert not {"durable_cells", "races"} & set(report.as_json(found))
+def test_what_was_run_is_said(found: evaluation.Evaluation) -> None:
+    """The seed and the amounts are printed."""
+    assert "seed 7; 1 x 30 traces a method, 1 x 60 unsafe trials" in "\n".join(report.heading(found))
+
+
+def test_schedules_have_seeds_of_their_own() -> None:
+    """No two repetitions or workloads of a full run are shuffled alike, and the seed decides how."""
+    full = [unit for unit in units.plan(units.FULL) if unit.stage == "traces"]
+    seeds = [units.schedule_seed(units.FULL, unit) for unit in full]
+    assert len(set(seeds)) == len(full) == 21
+    refund = workloads.named("refund")
+    assert traces.schedule(refund, 50, seeds[0]) == traces.schedule(refund, 50, seeds[0])
+    assert traces.schedule(refund, 50, seeds[0]) != traces.schedule(refund, 50, seeds[3])
+
+
+def test_a_full_run_is_as_large_as_the_papers() -> None:
+    """Seven repetitions of 10,000 traces in each of three workloads, and 35,000 unsafe trials at each rate."""
+    full = units.FULL
+    assert len(workloads.WORKLOADS) * full.repetitions * len(traces.schedule(workloads.named("refund"), 10_000, 1)) == (
+        full.repetitions * full.traces
+    )
+    assert full.repetitions * full.traces == 210_000
+    assert full.repetitions * full.trials == 35_000
 
 
 def test_traces_are_balanced(found: evaluation.Evaluation) -> None:
     """The number of traces is rounded up so that every case is run equally often, 40 % of them safe."""
-    tally = found.tallies["ATR"]
+    tally = found.summary.tallies["ATR"]
     assert (tally.safe, tally.unsafe) == (12, 18)
-    assert len(tally.nanoseconds) == 30
+    assert {len(traces.schedule(workload, 7, 1)) for workload in workloads.WORKLOADS} == {10}
 
 
 @pytest.mark.parametrize(
@@ -131,57 +168,66 @@ def test_traces_are_balanced(found: evaluation.Evaluation) -> None:
 )
 def test_closures_case_by_case(capture: Capture, nodes: tuple[int, ...]) -> None:
     """By predicate a hint visits the field, the decision and the intent; by object the whole row before them."""
-    found, disagreements = traces.closures(capture)
-    assert found.nodes == nodes * 3
-    assert disagreements == []
+    rows = [row for row in traces.closures() if row.capture == capture.name.lower()]
+    assert tuple(row.nodes for row in rows) == nodes * 3
+    assert [row for row in rows if row.outcome != row.expected] == []
 
 
 def test_a_hint_runs_only_what_it_touches() -> None:
     """By predicate the irrelevant and the presentation-only change run nothing, each other change one premise."""
-    found, _ = traces.closures(Capture.PREDICATE)
-    assert found.premises == (0, 0, 1, 1, 1) * 3
+    rows = [row for row in traces.closures() if row.capture == "predicate"]
+    assert tuple(row.premises for row in rows) == (0, 0, 1, 1, 1) * 3
+
+
+def omitted(trials: int, seed: int) -> dict[int, summary.Omission]:
+    """The study of omissions in little."""
+    counted = summary.Summary(units.QUICK)
+    for workload in workloads.WORKLOADS:
+        counted.add("omission", faults.omission(workload, trials, seed))
+    return counted.omission
 
 
 def test_omission_is_exact() -> None:
     """False allows are exactly the omitted trials; none if linked conservatively, none if only the index forgets."""
-    done: list[tuple[int, int]] = []
-    found = faults.omission(10, 90, 3, lambda *step: done.append(step))
-    assert found == faults.Omission(rate=10, trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
-    assert done[-1] == (270, 270)
+    found = omitted(90, 3)
+    assert found[10] == summary.Omission(trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
+    assert [one.omitted for one in found.values()] == [1, 4, 9]
+    rows = [row for workload in workloads.WORKLOADS for row in faults.omission(workload, 30, 3)]
+    assert all(row.explicit == row.omitted for row in rows)
 
 
 def test_omission_counts_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """If conservative links were ignored, the study would say so."""
     propose = contracts.Bench.propose
     monkeypatch.setattr(contracts.Bench, "propose", lambda self, **_: propose(self, policy_supports=False))
-    found = faults.omission(10, 90, 3, lambda *_: None)
+    found = omitted(90, 3)[10]
     assert (found.explicit, found.conservative) == (9, 9)
 
 
 def test_a_wrong_expectation_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A case that expects another outcome than the business rules and the gate say ends with exit code 1, named."""
     refund = workloads.WORKLOADS[0]
-    planted = [
-        case.model_copy(update={"outcome": "KEEP"}) if case.name == "limit-50" else case for case in refund.cases
-    ]
-    changed = refund.model_copy(update={"cases": tuple(planted)})
+    wrong = [case.model_copy(update={"outcome": "KEEP"}) if case.name == "limit-50" else case for case in refund.cases]
+    changed = refund.model_copy(update={"cases": tuple(wrong)})
     monkeypatch.setattr(workloads, "WORKLOADS", (changed, *workloads.WORKLOADS[1:]))
-    assert commands.evaluate(["--traces", "15", "--trials", "30", "--json", "-"]) == 1
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out)["cases"]["ATR"]["matched"] == 14
     assert "refund/limit-50: KEEP is expected, the business rules say BLOCK" in printed.err
     assert "refund/limit-50: ATR gives BLOCK where KEEP is expected" in printed.err
 
 
-def test_a_wrong_reason_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_reason_fails() -> None:
     """A method that stops for another reason than the declared one has not matched the case."""
     refund = workloads.WORKLOADS[0]
-    planted = [
+    wrong = [
         case.model_copy(update={"reasons": ("already refunded",)}) if case.name == "limit-50" else case
         for case in refund.cases
     ]
-    monkeypatch.setattr(workloads, "WORKLOADS", (refund.model_copy(update={"cases": tuple(planted)}),))
-    tallies = traces.run(5, {"refund": 1}, lambda *_: None)
+    changed = refund.model_copy(update={"cases": tuple(wrong)})
+    counted = summary.Summary(units.QUICK)
+    counted.add("traces", (row for traced in traces.run(changed, 5, 1) for row in traced.answers))
+    tallies = counted.tallies
     assert set(tallies["ATR"].unmatched) == set(tallies["FullScan"].unmatched) == {"refund/limit-50"}
     assert not tallies["ATR"].false_allows
 
@@ -192,7 +238,7 @@ def test_an_always_true_premise_fails(monkeypatch: pytest.MonkeyPatch, capsys: p
         "lastlook_scenarios.contracts.block_unless",
         lambda condition, because: block_unless(condition | ~condition, because),
     )
-    assert commands.evaluate(["--traces", "15", "--trials", "30", "--json", "-"]) == 1
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 1
     printed = capsys.readouterr()
     figures = json.loads(printed.out)
     assert figures["cases"]["ATR"] == {"matched": 9, "of": 15, "false_allows": 6, "false_blocks": 0}
@@ -203,24 +249,26 @@ def test_an_always_true_premise_fails(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_a_figure_that_moves_is_a_mismatch(found: evaluation.Evaluation) -> None:
     """One false allow under conservative links, one effect too many at the boundary, one validator: each is named."""
-    omission = [one._replace(conservative=1) for one in found.omission[:1]]
-    planted = replace(
+    one_percent, bound = found.summary.omission[1], ("same database", "bound")
+    moved = planted(
         found,
-        omission=omission,
-        unavailable=found.unavailable._replace(blocked=2),
-        boundary=found.boundary._replace(bound_rejected=99),
+        omission={**found.summary.omission, 1: replace(one_percent, conservative=1)},
+        unavailable={**found.summary.unavailable, "hanging": ("KEEP", 1)},
+        boundary={bound: replace(found.summary.boundary[bound], rejected=99)},
     )
-    assert [sentence.partition(":")[0] for sentence in report.mismatches(planted)] == [
-        "Omission of the sole critical edge, at 1 %, linked conservatively",
+    assert [sentence.partition(":")[0] for sentence in report.mismatches(moved)] == [
+        "Binding boundary, bound, policy in the same database, rejected",
         "Failure modes, unavailable validators, BLOCK",
-        "Binding boundary, policy bound too, rejected",
+        "Omission of the sole critical edge, at 1 %, linked conservatively",
     ]
 
 
 def test_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`lastlook evaluate --json FILE` prints plain text where nobody is looking, writes the figures, and exits 0."""
     file = tmp_path / "figures.json"
-    assert commands.evaluate(["--traces", "1", "--trials", "10", "--seed", "3", "--json", str(file)]) == 0
+    assert (
+        commands.evaluate(["--traces", "1", "--trials", "10", "--seed", "3", "--jobs", "1", "--json", str(file)]) == 0
+    )
     assert json.loads(file.read_text())["traces"] == 15
     printed = capsys.readouterr()
     assert "\nTable 3\n" in printed.out
@@ -242,7 +290,7 @@ def test_a_terminal_gets_a_table(found: evaluation.Evaluation) -> None:
     stream = Terminal()
     report.show(found, stream=stream)
     assert "lastlook beside the ATR paper" in stream.getvalue()
-    assert "seeds: refund 7" in stream.getvalue()
+    assert "seed 7; 1 x 30 traces" in stream.getvalue()
 
 
 def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +303,14 @@ def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeyp
 
 @pytest.mark.parametrize(
     "argv",
-    [["--traces", "0"], ["--traces", "many"], ["--json"], ["--unknown"], ["--json", "/nowhere/at/all/figures.json"]],
+    [
+        ["--traces", "0"],
+        ["--traces", "many"],
+        ["--json"],
+        ["--unknown"],
+        ["--json", "/nowhere/at/all/figures.json"],
+        ["--figures"],
+    ],
 )
 def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong option or a file that cannot be written is told before anything runs, without a traceback."""
@@ -275,11 +330,12 @@ def test_a_folder_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` exits 0 and shows one command to copy."""
     assert commands.evaluate(["--help"]) == 0
-    assert "example: lastlook evaluate" in capsys.readouterr().out
+    assert "examples: lastlook evaluate" in capsys.readouterr().out
 
 
 def test_commands_are_cheap_to_import() -> None:
-    """Importing the commands loads neither the workloads nor rich, so that the command line stays quick."""
-    code = "import sys, lastlook_scenarios.commands; print([m for m in ('pydantic', 'rich') if m in sys.modules])"
+    """Importing the commands loads no workload, no drawing and no database, so that the command line stays quick."""
+    heavy = ("pydantic", "rich", "matplotlib", "sqlalchemy")
+    code = f"import sys, lastlook_scenarios.commands; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from lastlook.expressions import (
     Expr,
     Field,
     SlotTable,
+    Unverifiable,
     actor,
     analyse,
     arg,
@@ -370,7 +372,7 @@ def seen(value: object) -> Observation:
         (arg.flag, "arg.flag is False; must be true"),
         (
             arg.amount <= policy.limit,
-            "arg.amount <= policies/uk.limit does not hold: policies/uk.limit is 50",
+            "arg.amount <= policies[orders/o-1.region].limit does not hold: policies[orders/o-1.region].limit is 50",
         ),
         (order.state == "open", "orders/o-1.state == 'open' does not hold"),
         (order.ok == arg.flag, "orders/o-1.ok == arg.flag does not hold: orders/o-1.ok is True, arg.flag is False"),
@@ -398,10 +400,10 @@ def seen(value: object) -> Observation:
         (resource("users", "u").ok, "users/u.ok cannot be verified: not everything that it names was read"),
         (
             resource("users", resource("users", "u").x).ok,
-            ("users[users['u'].x].ok cannot be verified: not everything that it names was read"),
+            ("users[users/u.x].ok cannot be verified: not everything that it names was read"),
         ),
-        (exists(policy.zzz), "exists(policies/uk.zzz) is False; must be true"),
-        (~exists(policy), "exists(policies/uk) is True; must be false"),
+        (exists(policy.zzz), "exists(policies[orders/o-1.region].zzz) is False; must be true"),
+        (~exists(policy), "exists(policies[orders/o-1.region]) is True; must be false"),
         (every(order.lines, each.x < 5), "row 1 of orders/o-1.lines: each.x < 5 does not hold"),
         (none(order.lines, each.bad), "row 1 of orders/o-1.lines: each.bad is True; must be false"),
         (
@@ -410,7 +412,7 @@ def seen(value: object) -> Observation:
         ),
         (
             order.lines.where(each.x == policy.limit).count() > 1,
-            ("orders/o-1.lines.where(each.x == policies/uk.limit).count() > 1 does not hold"),
+            ("orders/o-1.lines.where(each.x == policies[orders/o-1.region].limit).count() > 1 does not hold"),
         ),
         (
             unchanged(order.amount),
@@ -419,12 +421,16 @@ def seen(value: object) -> Observation:
         (before(order.at), "before(orders/o-1.at) is over"),
         (fresh(order.at, timedelta(hours=1)), "fresh(orders/o-1.at, 1:00:00) is over"),
         (literal(False), "False is False; must be true"),
-        (policy.limit.in_([1]), "policies/uk.limit.in_([1]) does not hold: policies/uk.limit is 50"),
+        (
+            policy.limit.in_([1]),
+            "policies[orders/o-1.region].limit.in_([1]) does not hold: policies[orders/o-1.region].limit is 50",
+        ),
         (
             (order.no | (largest(policy.limit, order.amount) == 1)),
             (
                 "none of these holds: orders/o-1.no is False; must be true; or "
-                "largest(policies/uk.limit, orders/o-1.amount) == 1 does not hold: policies/uk.limit is 50"
+                "largest(policies[orders/o-1.region].limit, orders/o-1.amount) == 1 does not hold: "
+                "policies[orders/o-1.region].limit is 50"
             ),
         ),
     ],
@@ -434,6 +440,59 @@ def test_an_explanation_names_rows_and_shows_only_what_is_public(expr: Expr[bool
     """The expectation is always shown; what was found where it is public, true or false; nothing secret ever."""
     assert told(expr) == text
     assert "secret" not in told(expr)
+
+
+def test_a_key_that_was_read_is_shown_where_it_is_public() -> None:
+    """A row is named by its key where that was given or is public, or all is revealed; else by where its key lies."""
+    read = {("orders", "o-1"): ROW, ("policies", "uk"): {"limit": 50}}
+    table, expr = SlotTable(), policy.limit > 90
+    compile_expression(expr, table)
+    observations = {Address(kind, (key,)).identity: seen(value) for (kind, key), value in read.items()}
+    env = Env(table, {"order_id": "o-1"}, observations=observations)
+    places = {("orders", ("region",)), ("policies", ("limit",))}
+    assert explain(expr, env, public=lambda address, path: (address.kind, path) in places) == (
+        "policies/uk.limit > 90 does not hold: policies/uk.limit is 50"
+    )
+    assert explain(expr, env, public=lambda *_: False) == "policies[orders/o-1.region].limit > 90 does not hold"
+    assert explain(expr, env, public=lambda *_: False, reveal=True).startswith("policies/uk.limit > 90 does not hold")
+
+
+@pytest.mark.parametrize(
+    ("expr", "name"),
+    [
+        (resource("prices", arg.order_id, order.region).ok, "prices['o-1', orders/o-1.region]"),
+        (resource("prices", arg.gone, order.region).ok, "prices[arg.gone, orders/o-1.region]"),
+        (resource("prices", arg.order_id, "x").ok, "prices['o-1', 'x']"),
+        (resource("prices", resource("users", order.region).zone).ok, "prices[users[orders/o-1.region].zone]"),
+        (resource("prices", order.number + 1).ok, "prices[orders/o-1.number + 1]"),
+        (every(order.lines, resource("prices", each.y).ok), "prices[each.y]"),
+        (every(arg.keys, resource("prices", each).ok), "prices/k-1"),
+        (every(arg.keys, every(order.lines, resource("prices", each.y).ok)), "prices[each.y]"),
+        (every(arg.nested, every(each.keys, resource("prices", each).ok)), "prices/k-2"),
+        (every(order.lines, every(each.keys, resource("prices", each).ok)), "prices[each]"),
+        (resource("prices", rows("limits").count()).ok, "prices[limits/*.count()]"),
+    ],
+    ids=itertools.count(),
+)
+def test_a_key_names_what_was_given_and_only_the_place_of_what_was_read(expr: Expr[bool], name: str) -> None:
+    """Parts of keys that come from arguments and constants stand there, parts that were read by where they lie."""
+    table = SlotTable()
+    compiled = compile_expression(expr, table)
+    arguments: Any = canonical.freeze({"order_id": "o-1", "keys": ["k-1"], "nested": [{"keys": ["k-2"]}]})
+    row = {"region": "secret", "number": 41, "lines": [{"y": "secret", "keys": ["secret"]}]}
+    env = Env(table, arguments, unreadable={})
+    env.observed(Address("orders", ("o-1",)), seen(row))
+    env.observed(Address("users", ("secret",)), seen({"zone": "secret"}))
+    env.observed(Address("limits", ()), seen([{}]))
+    for key in (("o-1", "x"), ("o-1", "secret"), ("secret",), (42,), ("k-1",), ("k-2",), (1,)):
+        env.observed(Address("prices", key), seen(ABSENT))
+    with pytest.raises(Unverifiable) as stop:
+        compiled(env)
+    assert not re.search("secret|4[12]", stop.value.reason)
+    if "gone" not in name:
+        assert stop.value.reason == f"there is no {name}"
+    assert name in explain(expr, env, public=lambda *_: False)
+    assert not re.search("secret|4[12]", explain(expr, env, public=lambda *_: False))
 
 
 def test_revealing_shows_what_was_found() -> None:

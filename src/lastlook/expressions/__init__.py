@@ -25,11 +25,13 @@ from lastlook.expressions.builders import (
     unchanged,
 )
 from lastlook.expressions.deadlines import valid_until
+from lastlook.expressions.english import render_value
 from lastlook.expressions.environment import Env, Judgement, Pending, Unverifiable
 from lastlook.expressions.evaluate import SlotTable, compile_expression
-from lastlook.expressions.explain import explain, render
+from lastlook.expressions.explain import explain, hidden_name, render
 from lastlook.expressions.expr import BoolClause, Clause, Expr, Field, condition_of
 from lastlook.expressions.jsonform import EXPRESSION_SEMANTICS, from_json, to_json
+from lastlook.expressions.prose import say
 from lastlook.expressions.resources import (
     KeyPart,
     Ref,
@@ -73,6 +75,7 @@ __all__ = [
     "field_place",
     "fresh",
     "from_json",
+    "hidden_name",
     "holds",
     "largest",
     "literal",
@@ -84,8 +87,10 @@ __all__ = [
     "ref_kind",
     "ref_public",
     "render",
+    "render_value",
     "resource",
     "rows",
+    "say",
     "to_json",
     "total",
     "unchanged",

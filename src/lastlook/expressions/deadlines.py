@@ -34,7 +34,7 @@ def valid_until(expr: Expr[Any], slots: SlotTable) -> Callable[[Env], datetime |
 def _until(node: Node, slots: SlotTable) -> _Deadline:
     if not node.clock:
         return lambda _: None
-    place = place_of(node, slots)
+    place = place_of(node)
     match node.op, node.args:
         case "before", (moment,):
             value = compile_node(moment, slots)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lastlook.canonical import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from lastlook.canonical import Absent, Value
@@ -207,16 +207,16 @@ class Env:
             Unverifiable: its key names no row, or its system is unreadable.
             Pending: it is not read yet; `missing` then has it.
         """
-        observation = self.slots[slot] = self.observe(self.address(slot))
+        observation = self.slots[slot] = self.observe(self.address(slot), self.table.names[slot])
         return observation
 
-    def observe(self, address: Address) -> Observation:
-        """The observation of an address; raises as `fetch`."""
+    def observe(self, address: Address, name: Callable[[Env], str]) -> Observation:
+        """The observation of an address, which `name` tells of; raises as `fetch`."""
         observation = self.observations.get(address.identity)
         if observation is None:
             reason = self.unreadable.get(address.identity)
             if reason is not None:
-                raise Unverifiable(f"{address} is unreadable: {reason}", unreadable=True)
+                raise Unverifiable(f"{name(self)} is unreadable: {reason}", unreadable=True)
             if self.missing is _NOTHING:
                 self.missing = {}
             self.missing[address.identity] = address

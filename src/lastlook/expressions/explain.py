@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lastlook.expressions.english import render_node, render_value
 from lastlook.expressions.environment import Env, Pending, Unverifiable
-from lastlook.expressions.evaluate import compile_key, compile_node, place_of
-from lastlook.expressions.expr import Expr, node_of
+from lastlook.expressions.evaluate import compile_key, compile_node, from_evidence, name_of, place_of
+from lastlook.expressions.expr import Expr, node_of, reference_in
 from lastlook.expressions.tree import QUANTIFIERS, Node, children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lastlook.canonical import Value
-    from lastlook.expressions.tree import Path
+    from lastlook.expressions.resources import Ref
+    from lastlook.expressions.tree import Path, RefNode
     from lastlook.records import Address
 
     _Public: TypeAlias = Callable[[Address, Path], bool]
 
 __all__ = [
     "explain",
+    "hidden_name",
     "render",
 ]
 
@@ -45,6 +47,15 @@ def explain(expr: Expr[Any], env: Env, *, public: _Public, reveal: bool = False)
     return _Reader(env, public, reveal=reveal).tell(node_of(expr))
 
 
+def hidden_name(ref: Ref, env: Env, public: _Public) -> str | None:
+    """What stands for a resource whose key was read and is not public; None where its address may be shown."""
+    node = cast("RefNode", reference_in(ref))
+    reader = _Reader(env, public, reveal=False)
+    if all(not from_evidence(part, node, env.table) or reader.shown(part) for part in node.key):
+        return None
+    return name_of(node, env, reader.shown)
+
+
 class _Reader:
     def __init__(self, env: Env, public: _Public, *, reveal: bool) -> None:
         self.env = env
@@ -55,7 +66,7 @@ class _Reader:
         return compile_node(node, self.env.table)(self.env)
 
     def place(self, node: Node) -> str:
-        return place_of(node, self.env.table)(self.env)
+        return place_of(node, self.shown)(self.env)
 
     def tell(self, node: Node) -> str:
         try:
@@ -142,12 +153,29 @@ class _Reader:
                 shown[f"{self.place(part)} is {render_value(value)}"] = None
         return f": {', '.join(shown)}" if shown else ""
 
+    def shown(self, part: Node) -> bool:
+        """Whether a part of a key that was read may be shown: whatever it was read from is public."""
+        return self.reveal or all(self.is_public(source) for source in _sources(part))
+
     def is_public(self, node: Node) -> bool:
         match node.op, node.args:
             case "field", (ref, path):
-                return self.public(compile_key(ref, self.env.table)(self.env), path)
+                try:
+                    return self.public(compile_key(ref, self.env.table)(self.env), path)
+                except (Pending, Unverifiable):
+                    return False
             case _:
                 return False
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What a value comes from, but not what the keys of that come from."""
+    if node.op in {"field", "rows", "exists_row", "each"}:
+        yield node
+        return
+    for part in node.args:
+        if isinstance(part, Node):
+            yield from _sources(part)
 
 
 def _leaves(node: Node) -> Iterator[Node]:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lastlook.canonical import decode, encode, freeze
 from lastlook.errors import IntegrityError, Outcome
-from lastlook.records import Address, Decision, IntentRecord, PremiseRecord, Read, Token
+from lastlook.records import SCHEMA, Address, Decision, IntentRecord, PremiseRecord, Read, Token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lastlook.canonical import Value
 
-__all__ = ["PAGE", "RECORD_BYTES", "SCHEMA", "intent_body", "intent_from_body"]
+__all__ = ["PAGE", "RECORD_BYTES", "intent_body", "intent_from_body"]
 
-SCHEMA = 1
-"""The schema number that this version writes, and the newest that it reads."""
 PAGE = 250
 """Reads a page: a read set has no bound, so it is not one value but texts of so many reads each."""
 RECORD_BYTES = 1 << 30
@@ -109,13 +107,14 @@ def _read(read: Read, addresses: dict[Address, int]) -> list[object]:
         read.digest,
         [token.kind, token.namespace, token.value],
         read.origin,
+        read.named,
     ]
 
 
 def _read_from(read: Any, addresses: list[Address]) -> Read:
     index: int
-    index, path, digest, (kind, namespace, value), origin = read
-    return Read(addresses[index], path, digest, Token(kind, namespace, value), origin)
+    index, path, digest, (kind, namespace, value), origin, named = read
+    return Read(addresses[index], path, digest, Token(kind, namespace, value), origin, named)
 
 
 def _premise(premise: PremiseRecord) -> dict[str, object]:

@@ -1,25 +1,30 @@
 """The memory store: the same chains, compare-and-swap and lanes as a durable one, for as long as the process lives.
 
-Records are encoded and chained when they are first read, exported or verified, never on the way to an effect.
+Records are encoded and chained when they are first read, exported or verified, never on the way to an effect; the
+bodies of older ones are written while others propose, so that no record keeps alive the look that it tells of.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import functools
 import hashlib
 import os
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lastlook import canonical
 from lastlook.canonical import freeze
-from lastlook.errors import IntegrityError, UnknownIntent
+from lastlook.errors import CanonicalError, IntegrityError, UnknownIntent
 from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
 from lastlook.records import EPOCH, State, microseconds
 from lastlook.store.bodies import RECORD_BYTES, intent_body, intent_from_body
+from lastlook.wanted import wanted_system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastlook.canonical import Value
     from lastlook.ports import Append, Bound, System
@@ -35,6 +40,11 @@ _IN_ATTEMPT = State.ATTEMPT
 _COMMITTED = State.COMMITTED
 _Entry = tuple[str, dt.datetime, "Callable[[], Mapping[str, Value]]"]
 
+_WINDOW = 64
+"""How many records may wait to be written before each new proposal writes two of them."""
+_BOUND = 1024
+"""How many may wait before each new record writes one: where many are refused and nothing is proposed."""
+
 
 def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int, body: bytes) -> str:
     """The digest that chains a record to the one before it (SHA-256 over the canonical form of both)."""
@@ -42,10 +52,27 @@ def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int,
     return "sha256:" + hashlib.sha256(len(head).to_bytes(8, "big") + head + body).hexdigest()
 
 
-class _Chain:
-    """One intent: its record, what moves of it, and its journal, of which `len(encoded)` entries are bytes."""
+class _Written:
+    """A record's body as bytes: until then it holds the look that it tells of, and the plan behind it."""
 
-    __slots__ = ("attempt", "deadline_us", "encoded", "entries", "owner", "record", "seq", "state", "stored")
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __call__(self) -> Mapping[str, Value]:
+        return canonical.decode(self.data, limit=RECORD_BYTES)  # type: ignore[return-value]  # every body is a map
+
+
+class _Chain:
+    """One intent: its record, what moves of it, and its journal.
+
+    Attributes:
+        encoded: the chained entries that were read so far.
+        written: the last entry whose turn to be written has come.
+    """
+
+    __slots__ = ("attempt", "deadline_us", "encoded", "entries", "owner", "record", "seq", "state", "stored", "written")
 
     def __init__(self, record: IntentRecord, at: dt.datetime) -> None:
         self.record = record
@@ -54,8 +81,9 @@ class _Chain:
         self.attempt = 0
         self.owner: str | None = None
         self.deadline_us: int | None = None
-        self.entries: list[_Entry] = [("PROPOSED", at, lambda: intent_body(record))]
+        self.entries: list[_Entry] = [("PROPOSED", at, functools.partial(intent_body, record))]
         self.encoded: list[JournalEntry] = []
+        self.written = 0
         self.stored: Stored | None = Stored(record, IntentRow(_OPEN, 0, 0, None, None), None)
 
     def load(self) -> Stored:
@@ -66,11 +94,23 @@ class _Chain:
             self.stored = Stored(self.record, row, last)
         return self.stored
 
+    def write(self, seq: int) -> bytes:
+        """The bytes of a record's body, which stand for it from now on; of the proposal the record itself is kept."""
+        kind, at, body = self.entries[seq]
+        if isinstance(body, _Written):
+            return body.data
+        # A copy, since what the encoder returns keeps the whole buffer that it was written in.
+        data = memoryview(canonical.encode(freeze(body()), limit=RECORD_BYTES)).tobytes()
+        if seq:
+            self.entries[seq] = (kind, at, _Written(data))
+            self.stored = None
+        return data
+
     def journal(self) -> list[JournalEntry]:
         intent_id = self.record.intent_id
         for seq in range(len(self.encoded), len(self.entries)):
-            kind, at, body = self.entries[seq]
-            encoded, at_us = canonical.encode(freeze(body()), limit=RECORD_BYTES), microseconds(at)
+            kind, at, _ = self.entries[seq]
+            encoded, at_us = self.write(seq), microseconds(at)
             previous = self.encoded[-1].digest if self.encoded else _GENESIS
             digest = chain_digest(previous, intent_id, seq, kind, at_us, encoded)
             self.encoded.append(JournalEntry(intent_id, seq, kind, at_us, encoded, digest))
@@ -87,11 +127,15 @@ class MemoryStore:
     durable = False
 
     def __init__(self, evidence: System | None = None) -> None:
+        if evidence is not None:
+            wanted_system(evidence, "MemoryStore(evidence)")
         self.evidence = evidence
         self.namespace = os.urandom(8).hex()
         self.salt = os.urandom(16)
         self._lock = threading.RLock()
         self.created = 0
+        self.ended = 0
+        self._waiting: deque[_Chain] = deque()
         self._chains: dict[str, _Chain] = {}
         self._lanes: dict[str, str] = {}
 
@@ -104,6 +148,8 @@ class MemoryStore:
                 return Created(ok=False)
             self._chains[record.intent_id] = _Chain(record, at)
             self.created += 1
+            if len(self._waiting) > _WINDOW:
+                self._write(2)
             return Created(ok=True)
 
     def load(self, intent_id: str, /) -> Stored | None:
@@ -140,16 +186,33 @@ class MemoryStore:
             chain.owner = append.owner
             chain.deadline_us = append.deadline_us
             chain.stored = None
+            waiting = self._waiting
+            waiting.append(chain)
+            if len(waiting) > _BOUND:
+                self._write(1)
             if state is _IN_ATTEMPT:
                 lanes[record.lane] = append.intent_id
-            elif holder is not None and holder == append.intent_id:
-                del lanes[record.lane]
+            else:
+                if state is not _OPEN:
+                    self.ended += 1
+                if holder is not None and holder == append.intent_id:
+                    del lanes[record.lane]
             return _DONE
+
+    def gone(self, intent_ids: Collection[str], /) -> Collection[str]:
+        """Those of these intents that have ended, or are not here."""
+        chains = self._chains
+        return [name for name in intent_ids if (chain := chains.get(name)) is None or chain.state.terminal]
 
     def pending(self) -> Iterable[str]:
         """The ids of intents that are OPEN or in ATTEMPT, oldest first."""
         with self._lock:
             return [name for name, chain in self._chains.items() if not chain.state.terminal]
+
+    def intents(self, prefix: str = "", /) -> Iterable[str]:
+        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
+        with self._lock:
+            return sorted(name for name in self._chains if name.startswith(prefix))
 
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:
         """An intent's records, encoded and chained, oldest first."""
@@ -191,9 +254,18 @@ class MemoryStore:
             for intent_id, chain in self._chains.items():
                 self.verify(intent_id)
                 fresh._chains[intent_id] = _reopened(chain)
-            fresh.created = self.created
+            fresh.created, fresh.ended = self.created, self.ended
             fresh._lanes = dict(self._lanes)
         return fresh
+
+    def _write(self, count: int) -> None:
+        """Write the oldest of the records that wait: what they hold would stay alive for as long as this store."""
+        for _ in range(count):
+            chain = self._waiting.popleft()
+            chain.written += 1
+            # One that cannot be written stays as it is: whoever reads it is told, and not who happens to propose now.
+            with contextlib.suppress(CanonicalError):
+                chain.write(chain.written)
 
     def _chain(self, intent_id: str) -> _Chain:
         chain = self._chains.get(intent_id)
@@ -204,18 +276,14 @@ class MemoryStore:
 
 def _reopened(chain: _Chain) -> _Chain:
     journal = chain.journal()
-    bodies = [canonical.decode(entry.body, limit=RECORD_BYTES) for entry in journal]
+    proposal = _Written(journal[0].body)()
     times = [EPOCH + dt.timedelta(microseconds=entry.at_us) for entry in journal]
-    fresh = _Chain(intent_from_body(bodies[0]), times[0])  # type: ignore[arg-type]  # a PROPOSED body is a map
+    fresh = _Chain(intent_from_body(proposal), times[0])
     fresh.state, fresh.seq, fresh.attempt = chain.state, chain.seq, chain.attempt
     fresh.owner, fresh.deadline_us, fresh.stored = chain.owner, chain.deadline_us, None
-    fresh.entries = [(e.kind, at, _constant(body)) for e, at, body in zip(journal, times, bodies, strict=True)]
-    fresh.encoded = list(journal)
+    fresh.entries = [(entry.kind, at, _Written(entry.body)) for entry, at in zip(journal, times, strict=True)]
+    fresh.encoded, fresh.written = list(journal), chain.seq
     return fresh
-
-
-def _constant(body: Value) -> Callable[[], Mapping[str, Value]]:
-    return lambda: body  # type: ignore[return-value]  # every body is a map
 
 
 _DONE = Appended(ok=True)

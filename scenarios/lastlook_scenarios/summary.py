@@ -1,0 +1,398 @@
+"""Every figure of the evaluation, counted from the raw rows and from nothing else."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass, field
+from statistics import mean, median, stdev
+from typing import TYPE_CHECKING, Any, Final
+
+from lastlook_scenarios import raw, units
+from lastlook_scenarios.raw import NO_REASONS, DurableRow, TraceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lastlook_scenarios.folder import RunFolder
+    from lastlook_scenarios.raw import (
+        BoundaryRow,
+        ClosureRow,
+        LatencyRow,
+        OmissionRow,
+        RaceRow,
+        RawRow,
+        ScalingRow,
+        Table2Row,
+        UnavailableRow,
+    )
+    from lastlook_scenarios.units import Options
+
+__all__ = [
+    "METHODS",
+    "OUTCOMES",
+    "TIMED",
+    "Boundary",
+    "Closures",
+    "Durable",
+    "Omission",
+    "Races",
+    "Spread",
+    "Summary",
+    "Tally",
+    "percentile",
+    "wrong_with",
+]
+
+METHODS: Final = ("ATR", "FullScan", "NoCheck", "VersionAbort")
+"""The methods that are compared."""
+TIMED: Final = ("ATR", "FullScan")
+"""The methods whose time and premises the paper gives."""
+OUTCOMES: Final = ("KEEP", "REFRESH", "REPLAN", "BLOCK")
+_SAFE: Final = ("KEEP", "REFRESH")
+# Student's t, 97.5 %, by degrees of freedom from 1; beyond them the normal distribution's.
+_T: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+_T_LIMIT: Final = 1.960
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """The value that so many per cent of the sorted values stay below."""
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One figure of each repetition, in microseconds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Over the repetitions."""
+        return mean(self.values)
+
+    @property
+    def ci95(self) -> float:
+        """Half the 95 % confidence interval of the mean; 0 for a single repetition, which has none."""
+        n = len(self.values)
+        if n < 2:
+            return 0.0
+        t = _T[n - 2] if n - 2 < len(_T) else _T_LIMIT
+        return t * stdev(self.values) / math.sqrt(n)
+
+
+@dataclass(slots=True)
+class Tally:
+    """One method's answers over all traces, against the oracle.
+
+    Attributes:
+        released: effects of unsafe traces that took place.
+        replanned: safe traces that were sent back.
+        retained: safe traces whose effect took place.
+        matched: traces in which the outcome and the reasons were the declared ones.
+        unmatched: the cases in which the outcome or the reasons were not the declared ones, at least once.
+        false_allows: the cases in which an effect took place that the oracle forbids.
+        false_blocks: the cases in which an effect was held back that the oracle permits.
+    """
+
+    safe: int = 0
+    unsafe: int = 0
+    released: int = 0
+    replanned: int = 0
+    retained: int = 0
+    premises: int = 0
+    matched: int = 0
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    unmatched: dict[str, str] = field(default_factory=dict[str, str])
+    false_allows: set[str] = field(default_factory=set[str])
+    false_blocks: set[str] = field(default_factory=set[str])
+
+    def count(self, row: TraceRow) -> None:
+        """Add one answer."""
+        case = f"{row.workload}/{row.case}"
+        self.premises += row.premises
+        if row.oracle in _SAFE:
+            self.safe += 1
+            self.replanned += row.outcome == "REPLAN"
+            self.retained += row.released
+            if not row.released:
+                self.false_blocks.add(case)
+        else:
+            self.unsafe += 1
+            self.released += row.released
+            if row.released:
+                self.false_allows.add(case)
+        self.outcomes[row.outcome] += 1
+        if wrong := wrong_with(row):
+            self.unmatched[case] = wrong
+        else:
+            self.matched += 1
+
+    @property
+    def traces(self) -> int:
+        """How many there were."""
+        return self.safe + self.unsafe
+
+    @property
+    def unsafe_released_pct(self) -> float:
+        """How many of the unsafe traces were released."""
+        return 100 * self.released / self.unsafe
+
+    @property
+    def safe_replanned_pct(self) -> float:
+        """How many of the safe traces were sent back to replan."""
+        return 100 * self.replanned / self.safe
+
+    @property
+    def premises_per_change(self) -> float:
+        """How many premises were evaluated, on average."""
+        return self.premises / self.traces
+
+
+def wrong_with(row: TraceRow | DurableRow) -> str:
+    """What is not as declared in an answer; empty if nothing."""
+    if row.objection:
+        return row.objection
+    if row.outcome != row.expected:
+        return f"{row.outcome} where {row.expected} is expected"
+    if row.reasons not in (NO_REASONS, row.expected_reasons):
+        return f"reasons [{row.reasons}] where [{row.expected_reasons}] are expected"
+    return ""
+
+
+@dataclass(slots=True)
+class Closures:
+    """What change hints reach, over the fifteen cases."""
+
+    nodes: list[int] = field(default_factory=list[int])
+    premises: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class Omission:
+    """Unsafe trials at one rate; see `raw.OmissionRow`."""
+
+    trials: int = 0
+    omitted: int = 0
+    explicit: int = 0
+    conservative: int = 0
+    index_only: int = 0
+
+
+@dataclass(slots=True)
+class Boundary:
+    """One history, over all its trials.
+
+    Attributes:
+        released: effects that took place though the policy forbade them.
+        rejected: effects that the target rejected, and the next look blocked.
+    """
+
+    trials: int = 0
+    released: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Durable:
+    """One method's answers over the durable cells."""
+
+    matched: int = 0
+    of: int = 0
+    premises: int = 0
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    unmatched: dict[str, str] = field(default_factory=dict[str, str])
+    false_allows: int = 0
+    false_blocks: int = 0
+
+    @property
+    def premises_per_change(self) -> float:
+        """How many premises were evaluated, on average."""
+        return self.premises / self.of
+
+
+@dataclass(slots=True)
+class Races:
+    """Pairs of gates that raced for one thing."""
+
+    pairs: int = 0
+    double: int = 0
+    zero: int = 0
+
+
+class Summary:
+    """All figures of a run.
+
+    Attributes:
+        table2: case, expected outcome, outcome.
+        cases: how many distinct cases there are.
+        tallies: by method.
+        closures: by capture, `predicate` and `object`.
+        omission: by rate.
+        unavailable: by the state of the validator, whether the effect was blocked; `answering` is the control.
+        boundary: by where the policy lies and what is bound.
+        durable: by method; empty if the cells were not run.
+        races: by what the pairs raced for.
+        disagreements: what contradicts a declared expectation, one sentence each.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.table2: list[tuple[str, str, str]] = []
+        self.cases = 0
+        self.tallies: dict[str, Tally] = {name: Tally() for name in METHODS}
+        self.closures: dict[str, Closures] = defaultdict(Closures)
+        self.omission: dict[int, Omission] = defaultdict(Omission)
+        self.unavailable: dict[str, tuple[str, int]] = {}
+        self.boundary: dict[tuple[str, str], Boundary] = defaultdict(Boundary)
+        self.durable: dict[str, Durable] = {}
+        self.races: dict[str, Races] = {}
+        self.disagreements: list[str] = []
+        self._latencies: dict[str, dict[int, array[int]]] = {name: {} for name in METHODS}
+        self._scaling: dict[tuple[int, int, int, str], array[int]] = {}
+        self._seen_cases: set[tuple[str, str]] = set()
+
+    @classmethod
+    def of(cls, options: Options, folder: RunFolder) -> Summary:
+        """Count the rows of a finished run."""
+        summary = cls(options)
+        for unit in units.plan(options):
+            for kind, file in units.files(unit, folder.rows).items():
+                summary.add(kind, raw.read(file, units.KINDS[kind]))
+        summary._close()
+        return summary
+
+    def add(self, kind: str, rows: Iterable[RawRow]) -> None:
+        """Count rows of a kind."""
+        count: Callable[[Any], None] = getattr(self, f"_{kind}_row")
+        for row in rows:
+            count(row)
+
+    # What is timed.
+
+    def latency(self, method: str, percent: int) -> float:
+        """Microseconds that so many per cent of all validations stayed below."""
+        return percentile(sorted(ns for part in self._latencies[method].values() for ns in part), percent) / 1000
+
+    def latency_p50(self, method: str) -> Spread:
+        """The median validation of each repetition."""
+        return Spread(tuple(percentile(sorted(part), 50) / 1000 for part in self._latencies[method].values()))
+
+    def scaling(self) -> dict[int, dict[str, Spread]]:
+        """By recorded reads and path: of each repetition the quietest round's median.
+
+        On a shared machine a whole round may run at half speed.
+        """
+        best: dict[tuple[int, str], dict[int, float]] = defaultdict(dict)
+        for (repetition, _, reads, path), samples in self._scaling.items():
+            found = best[reads, path]
+            found[repetition] = min(found.get(repetition, math.inf), median(samples) / 1000)
+        spreads: dict[int, dict[str, Spread]] = defaultdict(dict)
+        for (reads, path), values in best.items():
+            spreads[reads][path] = Spread(tuple(values.values()))
+        return dict(spreads)
+
+    # One row each.
+
+    def _table2_row(self, row: Table2Row) -> None:
+        self.table2.append((row.case, row.expected, row.outcome))
+        if row.objection:
+            self.disagreements.append(f"Table 2, {row.case}: {row.objection}")
+        if row.oracle != row.expected:
+            self.disagreements.append(
+                f"Table 2, {row.case}: {row.expected} is expected, the business rules say {row.oracle}"
+            )
+
+    def _traces_row(self, row: TraceRow) -> None:
+        self.tallies[row.method].count(row)
+        if (case := (row.workload, row.case)) not in self._seen_cases:
+            self._seen_cases.add(case)
+            self.cases += 1
+            if row.oracle != row.expected:
+                self.disagreements.append(
+                    f"{row.workload}/{row.case}: {row.expected} is expected, the business rules say {row.oracle}"
+                )
+
+    def _latencies_row(self, row: LatencyRow) -> None:
+        for method, ns in (
+            ("NoCheck", row.no_check_ns),
+            ("VersionAbort", row.version_abort_ns),
+            ("FullScan", row.full_scan_ns),
+            ("ATR", row.atr_ns),
+        ):
+            if ns is not None:
+                self._latencies[method].setdefault(row.repetition, array("q")).append(ns)
+
+    def _closures_row(self, row: ClosureRow) -> None:
+        found = self.closures[row.capture]
+        found.nodes.append(row.nodes)
+        found.premises.append(row.premises)
+        if row.outcome != row.expected:
+            self.disagreements.append(
+                f"{row.workload}/{row.case}: its hint gives {row.outcome} by {row.capture} capture, "
+                f"{row.expected} is expected"
+            )
+
+    def _omission_row(self, row: OmissionRow) -> None:
+        found = self.omission[row.rate]
+        found.trials += 1
+        found.omitted += row.omitted
+        found.explicit += row.explicit
+        found.conservative += row.conservative
+        found.index_only += row.index_only
+
+    def _unavailable_row(self, row: UnavailableRow) -> None:
+        self.unavailable[row.validator] = (row.outcome, row.released)
+        if row.validator == "answering" and (row.outcome, row.released) != ("KEEP", 1):
+            self.disagreements.append("a validator that answers did not let the effect through")
+
+    def _boundary_row(self, row: BoundaryRow) -> None:
+        found = self.boundary[row.policy, row.binding]
+        found.trials += 1
+        found.released += bool(row.released and row.stale)
+        found.rejected += row.applied == "REJECTED" and row.outcome == "BLOCK" and not row.released
+
+    def _durable_row(self, row: DurableRow) -> None:
+        found = self.durable.setdefault(row.method, Durable())
+        cell = f"{row.pattern}/{row.change}"
+        wrong = wrong_with(row)
+        found.of += 1
+        found.outcomes[row.outcome] += 1
+        found.premises += row.premises
+        found.matched += not wrong
+        found.false_allows += bool(row.released and row.oracle not in _SAFE)
+        found.false_blocks += bool(not row.released and row.oracle in _SAFE)
+        if wrong:
+            found.unmatched[cell] = wrong
+        if row.oracle != row.expected:
+            self.disagreements.append(f"{cell}: {row.expected} is expected, the business rules say {row.oracle}")
+
+    def _races_row(self, row: RaceRow) -> None:
+        found = self.races.setdefault(row.over, Races())
+        found.pairs += 1
+        found.double += row.commits > 1
+        found.zero += row.commits == 0
+        if (row.first, row.second).count("COMMITTED") != row.commits:
+            self.disagreements.append(
+                f"race {row.repetition}/{row.pair} for one {row.over}: the verdicts are {row.first} and {row.second}, "
+                f"and the target has {row.commits} effects"
+            )
+
+    def _scaling_row(self, row: ScalingRow) -> None:
+        where = (row.repetition, row.round, row.reads, row.path)
+        if where not in self._scaling:
+            self._scaling[where] = array("q")
+        self._scaling[where].append(row.ns)
+
+    def _close(self) -> None:
+        """Say which cases the exact methods did not match."""
+        for name in ("FullScan", "ATR"):
+            unmatched = {**self.tallies[name].unmatched, **(self.durable[name].unmatched if self.durable else {})}
+            self.disagreements += [f"{case}: {name} gives {what}" for case, what in sorted(unmatched.items())]
+
+    @property
+    def blocked(self) -> tuple[int, int]:
+        """How many unavailable validators blocked, of how many."""
+        states = {state: found for state, found in self.unavailable.items() if state != "answering"}
+        return sum(found == ("BLOCK", 0) for found in states.values()), len(states)

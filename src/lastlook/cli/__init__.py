@@ -1,0 +1,5 @@
+"""The `lastlook` command."""
+
+from lastlook.cli.commands import main
+
+__all__ = ["main"]
