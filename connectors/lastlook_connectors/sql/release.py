@@ -65,17 +65,18 @@ class Release:
         self._journal = journal
         self._stack = contextlib.ExitStack()
         self._savepoint: NestedTransaction | None = None
-        self.body: Body | None = None
+        self._body: Body | None = None
 
-    def open(self) -> ApplyResult | None:
-        """Begin, lock and compare; None if the body may run."""
+    def open(self) -> ApplyResult | Body:
+        """Begin, lock and compare; a Body if it may run."""
         try:
             self._stack.enter_context(self._dialect.writing(self._connection, self._patience))
             refused = self._refusal()
-            if refused is None:
-                self._savepoint = self._connection.begin_nested()
-                self.body = Body(self._connection, self._attempt)
-            return refused
+            if refused is not None:
+                return refused
+            self._savepoint = self._connection.begin_nested()
+            self._body = Body(self._connection, self._attempt)
+            return self._body
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing was applied
             return self._definite(error)
 
@@ -106,14 +107,14 @@ class Release:
             unbound = EffectNotBound(message)
             unbound.__cause__ = error
             return ApplyResult(Applied.FAILED, error=unbound, reason=message)
-        if not self._dialect.is_open(self._connection):
+        if not self._dialect.is_open(self._connection) and not self._dialect.rolls_back_itself(error):
             return self._torn(error)
         return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
 
     def end(self) -> None:
         """Roll back what is open, and give the connection back as it was."""
-        if self.body is not None:
-            self.body.end()
+        if self._body is not None:
+            self._body.end()
         self._stack.close()
 
     # Inside.
@@ -149,7 +150,7 @@ class Release:
         return None
 
     def _mark(self, value: Any) -> ApplyResult:
-        attempt, connection, body = self._attempt, self._connection, cast("Body", self.body)
+        attempt, connection, body = self._attempt, self._connection, cast("Body", self._body)
         body.end()
         if not body.statements and not body.silent:
             message = (
