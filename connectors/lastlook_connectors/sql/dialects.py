@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import Boolean, Float, Numeric
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from lastlook.errors import DeclarationError
@@ -178,24 +178,27 @@ class SQLite:
                 raise
             yield
         finally:
-            with contextlib.suppress(DBAPIError):  # a broken connection has nothing left to restore
-                self._restore(connection, before)
-                raw.isolation_level = isolation
-                if autocommit is True or autocommit is False:
-                    raw.autocommit = autocommit
+            if not (connection.closed or connection.invalidated):
+                try:
+                    self._restore(connection, before)
+                    raw.isolation_level = isolation
+                    if autocommit is True or autocommit is False:
+                        raw.autocommit = autocommit
+                except SQLAlchemyError as error:  # the pool makes another one, with the caller's own settings
+                    connection.invalidate(error)
 
     def _restore(self, connection: Connection, before: int | None) -> None:
-        if connection.closed or connection.invalidated:
-            return
-        if self.is_open(connection):
+        connection.rollback()
+        if self.is_open(connection):  # SQLAlchemy may leave that out for a driver that seems to be in autocommit
             connection.exec_driver_sql("ROLLBACK")
         if before is not None:
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
         connection.rollback()
 
     def commit(self, connection: Connection, /) -> None:
-        """COMMIT, by way of SQLAlchemy, so that who listens to the engine hears it."""
-        connection.commit()
+        """COMMIT by itself first: one that a reader holds up leaves the transaction open; SQLAlchemy's ends it."""
+        connection.exec_driver_sql("COMMIT")
+        connection.commit()  # for SQLAlchemy's own state, and for who listens to the engine
 
     def is_open(self, connection: Connection, /) -> bool:
         """Whether SQLite is in a transaction, whoever began it."""

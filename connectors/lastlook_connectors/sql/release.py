@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
-    from sqlalchemy import Connection, NestedTransaction
+    from sqlalchemy import Connection
 
     from lastlook.canonical import Value
     from lastlook.ports import Attempt, Journal
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from lastlook_connectors.sql.evidence import Library
 
 __all__ = ["Release", "close_attempt", "differs", "told"]
+
+
+_SAVEPOINT = "lastlook_body"
+_ENDED = "had a body that ended its transaction itself, so that nobody can tell what of it was committed"
 
 
 class Release:
@@ -64,7 +68,6 @@ class Release:
         self._attempt = attempt
         self._journal = journal
         self._stack = contextlib.ExitStack()
-        self._savepoint: NestedTransaction | None = None
         self._body: Body | None = None
 
     def open(self) -> ApplyResult | Body:
@@ -74,7 +77,7 @@ class Release:
             refused = self._refusal()
             if refused is not None:
                 return refused
-            self._savepoint = self._connection.begin_nested()
+            self._connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
             self._body = Body(self._connection, self._attempt)
             return self._body
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing was applied
@@ -160,7 +163,10 @@ class Release:
             return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
         if not self._dialect.is_open(connection):
             return self._torn(None)
-        cast("NestedTransaction", self._savepoint).commit()
+        try:
+            connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        except DBAPIError as error:  # it went with the transaction that the body ended; another was begun since
+            return self._torn(error)
         stored = attempt.encode(value)
         late = self._late()
         if late is not None:
@@ -200,6 +206,7 @@ class Release:
             f"the body of intent {attempt.intent_id} ended the transaction itself, so that nobody can tell what of it "
             "was committed: look, and say so by gate.assert_outcome(); never commit or roll back but by permit.session"
         )
+        self._connection.rollback()  # of SQLAlchemy's own state
         if self._effects is not None:
             self._effects.enter(self._connection, attempt.intent_id, attempt.arguments_digest)
             self._effects.mark(self._connection, attempt.intent_id, attempt.number)
@@ -220,7 +227,7 @@ def close_attempt(
             if row.committed_at is not None:
                 return CloseResult(Applied.COMMITTED, row.result)
             if row.attempt is not None:
-                return CloseResult(Applied.UNKNOWN, reason="the effect's body ended the transaction itself")
+                return CloseResult(Applied.UNKNOWN, reason=f"attempt {row.attempt} {_ENDED}")
             if row.floor <= number:
                 effects.raise_floor(connection, intent_id, number + 1)
             dialect.commit(connection)
@@ -238,6 +245,8 @@ def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
         return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
     if row.committed_at is not None:
         return ApplyResult(Applied.COMMITTED, row.result, row.result, repeated=True)
+    if row.attempt is not None:
+        return ApplyResult(Applied.UNKNOWN, reason=f"attempt {row.attempt} {_ENDED}")
     if attempt.number < row.floor:
         return ApplyResult(Applied.REJECTED, floor=row.floor, reason="the attempt was closed")
     return None
