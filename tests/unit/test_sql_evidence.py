@@ -378,7 +378,7 @@ def test_sums_absence_and_whole_kinds_are_bound(engine: Engine, system: Sql) -> 
         premises=[
             block_unless(resource("spent", arg.region).value <= 10),
             block_unless(count(rows("parts")) < 2),
-            block_unless(~(count(resource("dear", arg.region, Decimal(9)).rows) > 0)),
+            block_unless(~(count(resource("dear", arg.region, 9).rows) > 0)),
         ],
     )
     def buy(permit: Any, region: str, number: int) -> None:

@@ -456,11 +456,11 @@ def _begin_by_recipe(engine: Engine) -> None:
 @pytest.mark.parametrize("setting", ["plain", "autocommit", "recipe", "foreign keys", "deferred"])
 def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setting: str) -> None:
     """Whatever the engine does with transactions: a racing write is caught, and afterwards everything is as before."""
-    options: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "autocommit": {"isolation_level": "AUTOCOMMIT"},
         "deferred": {"connect_args": {"isolation_level": "DEFERRED", "timeout": 3}},
-    }.get(setting, {})
-    engine = open_shop(tmp_path / "shop.db", **options)
+    }
+    engine = open_shop(tmp_path / "shop.db", **options.get(setting, {}))
     if setting == "recipe":
         engine.dispose()
         _begin_by_recipe(engine)
@@ -584,7 +584,7 @@ def test_without_the_effect_table_the_capabilities_drop(engine: Engine) -> None:
         tries.append(order_id)
         refund(permit, order_id)
 
-    assert not system.capabilities.closes
+    assert system.capabilities.closes is False
     raced = act.propose("o-1")
     with interpose(gate, lambda: change(engine, Order, "o-1", refunded=True)):
         assert gate(raced).outcome is Outcome.BLOCK
@@ -602,7 +602,7 @@ def test_without_the_effect_table_the_capabilities_drop(engine: Engine) -> None:
     assert "call gate.install()" in again.explain()
     assert tries == ["o-1"]
     gate.install()
-    assert system.capabilities.closes
+    assert system.capabilities.closes is bool(tries)
     assert system.effect_row(intent.id) is None
 
 
