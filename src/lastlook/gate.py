@@ -110,13 +110,11 @@ class _GateBase:
         """How records are protected: `checksum` finds accidents, not an attacker who can write to the store."""
         return "checksum"
 
-    def install(self) -> None:
-        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+    def _installers(self) -> list[Callable[[], Any]]:
+        """What creates what the store and the systems need."""
         runtime = self._runtime()
-        for part in (runtime.store, *dict.fromkeys(runtime.systems.values())):
-            install = getattr(part, "install", None)
-            if install is not None:
-                install()
+        parts = (runtime.store, *dict.fromkeys(runtime.systems.values()))
+        return [part.install for part in cast("Sequence[Any]", parts) if hasattr(part, "install")]
 
     # Declaring.
 
@@ -425,6 +423,11 @@ class Gate(_GateBase):
             return previews
         return cast("list[Preview]", drive(runtime, self._affected(runtime, change)))
 
+    def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        for install in self._installers():
+            install()
+
     def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.
 
@@ -597,6 +600,13 @@ class AsyncGate(_GateBase):
         if not isinstance(cast("object", change), Change):
             _refuse_hint(change)
         return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
+
+    async def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        for install in self._installers():
+            made = install()
+            if inspect.isawaitable(made):
+                await made
 
     async def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.

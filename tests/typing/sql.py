@@ -105,6 +105,7 @@ agate = AsyncGate(asystem, store=MemoryStore())
 @agate.effect(target=order, premises=[block_unless(~order.refunded)])
 async def close(permit: AsyncSqlPermit, order_id: str) -> None:
     """Close an order."""
+    await agate.install()
     assert_type(permit.session, AsyncSession)
     await permit.session.commit()
 

@@ -80,7 +80,7 @@ class Shop:
 
     async def start(self) -> None:
         """Install what it needs."""
-        await self.system.install()
+        await self.gate.install()
 
     async def refunded(self) -> bool:
         """Whether the order is."""
