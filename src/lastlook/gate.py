@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 
     from lastlook.commands import Protocol
-    from lastlook.expressions import Expr
+    from lastlook.expressions import Clause, Expr
     from lastlook.ports import Clock, Store, System
     from lastlook.premises import Premise
 
@@ -110,13 +110,11 @@ class _GateBase:
         """How records are protected: `checksum` finds accidents, not an attacker who can write to the store."""
         return "checksum"
 
-    def install(self) -> None:
-        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+    def _installers(self) -> list[Callable[[], Any]]:
+        """What creates what the store and the systems need."""
         runtime = self._runtime()
-        for part in (runtime.store, *dict.fromkeys(runtime.systems.values())):
-            install = getattr(part, "install", None)
-            if install is not None:
-                install()
+        parts = (runtime.store, *dict.fromkeys(runtime.systems.values()))
+        return [part.install for part in cast("Sequence[Any]", parts) if hasattr(part, "install")]
 
     # Declaring.
 
@@ -124,13 +122,13 @@ class _GateBase:
         self,
         function: Callable[..., Any],
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise],
-        refresh: Sequence[Expr[Any]],
+        refresh: Sequence[Expr[Any] | Clause],
         awaits: Sequence[Premise],
         name: str | None,
         irreversible: bool,
-        lane: Sequence[Expr[Any]],
+        lane: Sequence[Expr[Any] | Clause],
         no_preconditions: bool,
     ) -> Any:
         chosen: str = getattr(function, "__name__", None) or type(function).__name__
@@ -167,11 +165,11 @@ class _GateBase:
         contract = Contract(
             name=chosen,
             arguments=arguments,
-            target=target,
+            target=cast("Ref | str", target),  # what `row()` gives is a resource, and to a type checker a mapped class
             premises=premises,
-            refresh=refresh,
+            refresh=cast("Sequence[Expr[Any]]", refresh),
             awaits=awaits,
-            lane=lane,
+            lane=cast("Sequence[Expr[Any]]", lane),
             irreversible=irreversible,
             no_preconditions=no_preconditions,
         )
@@ -346,13 +344,13 @@ class Gate(_GateBase):
     def effect(
         self,
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise] = (),
-        refresh: Sequence[Expr[Any]] = (),
+        refresh: Sequence[Expr[Any] | Clause] = (),
         awaits: Sequence[Premise] = (),
         name: str | None = None,
         irreversible: bool = False,
-        lane: Sequence[Expr[Any]] = (),
+        lane: Sequence[Expr[Any] | Clause] = (),
         no_preconditions: bool = False,
     ) -> Callable[[Callable[Concatenate[Any, _P], _R]], Effect[_P, _R]]:
         """Declare a function as an effect: what it acts on, and what must still hold when it is released.
@@ -424,6 +422,11 @@ class Gate(_GateBase):
         if previews is not None:
             return previews
         return cast("list[Preview]", drive(runtime, self._affected(runtime, change)))
+
+    def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        for install in self._installers():
+            install()
 
     def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.
@@ -500,7 +503,7 @@ class Transaction:
         self._runtime = runtime
         self.id = ledger.id
 
-    def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+    def read(self, what: Ref | Expr[Any] | Clause | type[Any], /, **arguments: Any) -> Evidence:
         """Read a resource, a field or all rows of a kind, and record it; `arguments` stand for `arg.` in its key.
 
         Raises:
@@ -508,7 +511,7 @@ class Transaction:
         """
         runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
-        return cast("Evidence", drive(runtime, read_evidence(self._ledger, what, frozen)))
+        return cast("Evidence", drive(runtime, read_evidence(self._ledger, cast("Any", what), frozen)))
 
     def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
@@ -547,13 +550,13 @@ class AsyncGate(_GateBase):
     def effect(
         self,
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise] = (),
-        refresh: Sequence[Expr[Any]] = (),
+        refresh: Sequence[Expr[Any] | Clause] = (),
         awaits: Sequence[Premise] = (),
         name: str | None = None,
         irreversible: bool = False,
-        lane: Sequence[Expr[Any]] = (),
+        lane: Sequence[Expr[Any] | Clause] = (),
         no_preconditions: bool = False,
     ) -> Callable[[Callable[Concatenate[Any, _P], Awaitable[_R]]], AsyncEffect[_P, _R]]:
         """Declare a coroutine function as an effect; as `Gate.effect`."""
@@ -597,6 +600,13 @@ class AsyncGate(_GateBase):
         if not isinstance(cast("object", change), Change):
             _refuse_hint(change)
         return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
+
+    async def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        for install in self._installers():
+            made = install()
+            if inspect.isawaitable(made):
+                await made
 
     async def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.
@@ -683,11 +693,11 @@ class AsyncTransaction:
         self._runtime = runtime
         self.id = ledger.id
 
-    async def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+    async def read(self, what: Ref | Expr[Any] | Clause | type[Any], /, **arguments: Any) -> Evidence:
         """Read a resource, a field or all rows of a kind, and record it."""
         runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
-        return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, what, frozen)))
+        return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, cast("Any", what), frozen)))
 
     def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""

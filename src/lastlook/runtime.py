@@ -102,6 +102,9 @@ class Runtime:
             use_clock = getattr(system, "use_clock", None)
             if use_clock is not None:
                 use_clock(clock)
+            check_gate = getattr(system, "check_gate", None)
+            if check_gate is not None:
+                check_gate(self.store, asynchronous=asynchronous)
         self.scene = Scene(
             owner=os.urandom(8).hex(),
             store=self.store,
