@@ -417,6 +417,8 @@ SCENES: dict[str, Callable[[], Callable[[], Scene]]] = (
     | {
         "one-engine, two threads and their replies": functools.partial(threads, Form.ONE_ENGINE, halves=True),
         "one-engine, two threads, the limit falls": functools.partial(threads, Form.ONE_ENGINE, 50, halves=True),
+        "separate, two threads and their replies": functools.partial(threads, Form.SEPARATE, halves=True),
+        "separate, two threads, the limit falls": functools.partial(threads, Form.SEPARATE, 50, halves=True),
     }
     | {
         "overdue": overdue,
@@ -483,6 +485,9 @@ def test_gates_that_share_nothing_shuffle_freely() -> None:
         ("steal first", "overdue"),
         ("no swap", "separate, two gates, withdrawn"),
         ("no swap", "one-engine, two gates, withdrawn"),
+        ("steal first", "separate, two threads and their replies"),
+        ("no swap", "separate, two threads and their replies"),
+        ("unbound", "separate, two threads, the limit falls"),
         ("withdraw any", "separate, two gates, withdrawn"),
         ("unbound", "separate, two gates, the limit falls"),
         ("unbound", "one-engine, two gates, the limit falls"),
