@@ -150,7 +150,8 @@ class Template:
         gate = shop.gate()
         drafts = [shop.draft(gate, "o-1", Mode.PROVE, number=number + 1) for number in range(intents)]
         self.proposed: list[Proposed] = [shop.drive(gate, propose(gate.scene, draft)) for draft in drafts]
-        parts = [part for part in vars(shop.world).values() if isinstance(part, dict)]
+        world = shop.world
+        parts = [part for each in (world, world._tables) for part in vars(each).values() if isinstance(part, dict)]
         self.parts: list[tuple[dict[Any, Any], dict[Any, Any]]] = [(part, dict(part)) for part in parts]
 
     def copy(self) -> Shop:
