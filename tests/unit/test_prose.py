@@ -37,12 +37,12 @@ order: Any = resource("orders", arg.order_id)
 customer: Any = resource("customers", order.email)
 
 
-def said(expr: Expr[Any], **options: Any) -> str:
+def said(expr: Expr[Any], actor: Any = freeze({"role": "clerk"})) -> str:  # noqa: B008 - frozen
     """The sentence, for order o-1 and an actor who is a clerk."""
     table = SlotTable()
     compile_expression(expr, table)
     arguments: Any = freeze({"order_id": "o-1", "amount": 80})
-    return say(expr, Env(table, arguments, options.get("actor", freeze({"role": "clerk"}))))
+    return say(expr, Env(table, arguments, actor))
 
 
 @pytest.mark.parametrize(

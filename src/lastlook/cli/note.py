@@ -310,7 +310,7 @@ def _demand(story: Story, label: str) -> str:
 
 def _time(iso: str) -> str:
     day, _, clock = iso.removesuffix("Z").partition("T")
-    return f"{day} at {clock} UTC"
+    return f"{day} at {clock.partition('.')[0]} UTC"  # to the second; the JSON form has the whole
 
 
 def _list(names: Iterable[str]) -> str:
