@@ -69,7 +69,7 @@ PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
         {
             "lastlook": "LastlookError DeclarationError CanonicalError EffectStopped EffectBlocked ReplanRequired "
             "EffectContended EffectUnknown Declined EffectNotBound InFlight KeyReused UnknownIntent UnknownEffect "
-            "IntegrityError"
+            "IntegrityError StoreError StoreBusy"
         },
     ),
     "memory": (

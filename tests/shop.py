@@ -84,8 +84,8 @@ def declare(engine: Engine, store: Store, *, clock: Clock | None = None, **optio
     policy = row(Policy, order.region)
 
     @gate.effect(
-        target=order,  # type: ignore[arg-type]  # to a checker it is the class
-        refresh=[order.customer_name],  # type: ignore[list-item]  # as above
+        target=order,
+        refresh=[order.customer_name],
         premises=[
             replan_unless(order.delivered),
             block_unless(~order.refunded),

@@ -24,6 +24,8 @@ from lastlook.errors import (
     LastlookError,
     Outcome,
     ReplanRequired,
+    StoreBusy,
+    StoreError,
     UnknownEffect,
     UnknownIntent,
 )
@@ -95,6 +97,8 @@ __all__ = [
     "ReplanRequired",
     "Resource",
     "State",
+    "StoreBusy",
+    "StoreError",
     "Transaction",
     "UnknownEffect",
     "UnknownIntent",

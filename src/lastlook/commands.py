@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Collection, Generator
     from typing import Any
 
     from lastlook.contract import Pin
@@ -29,10 +29,12 @@ __all__ = [
     "Now",
     "Observe",
     "Pause",
+    "Poll",
     "Protocol",
     "Read",
     "T",
     "Transit",
+    "Weed",
 ]
 
 T = TypeVar("T")
@@ -120,6 +122,24 @@ class Transit(_Command):
         self.append = append
 
 
+class Poll(_Command):
+    """Give the pending intents that were stored since a mark: `News`."""
+
+    __slots__ = ("after",)
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+
+class Weed(_Command):
+    """Give those of these intents that have ended, or are not in the store."""
+
+    __slots__ = ("intent_ids",)
+
+    def __init__(self, intent_ids: Collection[str]) -> None:
+        self.intent_ids = intent_ids
+
+
 class Apply(_Command):
     """Let the effect's target apply an attempt; with a journal, in one transaction with its record."""
 
@@ -150,4 +170,4 @@ class Pause(_Command):
         self.seconds = seconds
 
 
-Command = Load | Observe | FindRow | Read | Judge | Now | Create | Transit | Apply | Close | Pause
+Command = Load | Observe | FindRow | Read | Judge | Now | Create | Transit | Poll | Weed | Apply | Close | Pause

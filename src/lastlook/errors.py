@@ -29,6 +29,8 @@ __all__ = [
     "Outcome",
     "ReplanRequired",
     "Severity",
+    "StoreBusy",
+    "StoreError",
     "UnknownEffect",
     "UnknownIntent",
 ]
@@ -92,6 +94,14 @@ class UnknownIntent(LastlookError, LookupError):
 
 class IntegrityError(LastlookError):
     """A stored record is not what was stored: edited, cut, reordered, or from a newer version."""
+
+
+class StoreError(LastlookError):
+    """The store cannot be used: not installed, from a newer version, read-only, full, or no database of lastlook's."""
+
+
+class StoreBusy(StoreError):
+    """Others kept the store locked for too long; nothing was written, and trying again is safe."""
 
 
 class InFlight(LastlookError):

@@ -27,7 +27,8 @@ MAX_WAVES = 3
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
 _KEEP = Outcome.KEEP
-_NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
+NOTHING_TOUCHED: dict[int, tuple[tuple[Address, Path], ...]] = {}
+"""What no premise has used yet; never written to."""
 
 
 class Evaluation:
@@ -44,14 +45,10 @@ class Evaluation:
 
     def __init__(self, program: Program, env: Env, run: Sequence[int]) -> None:
         self.program = program
-        self.prepare(env, run)
-
-    def prepare(self, env: Env, run: Sequence[int]) -> None:
-        """Let these premises wait for `run`."""
         self.env = env
         self.waiting: Sequence[int] = run
         self.results: dict[int, bool | str] = {}
-        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = _NOTHING_TOUCHED
+        self.touched: dict[int, tuple[tuple[Address, Path], ...]] = NOTHING_TOUCHED
         self.worst = _KEEP
 
     def run(self) -> None:

@@ -13,7 +13,7 @@ from lastlook.canonical import freeze
 from lastlook.contract import Contract
 from lastlook.drivers import Tap, drive, drive_async, in_body, refuse_nesting
 from lastlook.effects import AsyncEffect, Declared, Effect, Options, make_effect
-from lastlook.errors import Applied, DeclarationError, UnknownIntent
+from lastlook.errors import Applied, DeclarationError, IntegrityError, UnknownIntent
 from lastlook.events import ClosureComputed
 from lastlook.expressions import Ref
 from lastlook.index import Change
@@ -28,11 +28,11 @@ from lastlook.verdicts import Intent, Preview, Verdict
 from lastlook.wanted import mistaken, wanted, wanted_clock, wanted_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 
     from lastlook.commands import Protocol
-    from lastlook.expressions import Expr
-    from lastlook.ports import Clock, Store, System
+    from lastlook.expressions import Clause, Expr
+    from lastlook.ports import Clock, Engine, Store, System
     from lastlook.premises import Premise
 
 __all__ = ["AsyncGate", "AsyncTransaction", "Gate", "Transaction"]
@@ -53,7 +53,7 @@ class _GateBase:
         self,
         /,
         *systems: System,
-        store: Store | None = None,
+        store: Store | Engine | str | None = None,
         policy: BindingPolicy = STRICT,
         clock: Clock = UTC,
         capture: Capture = Capture.PREDICATE,
@@ -69,7 +69,7 @@ class _GateBase:
         if systems or store is not None:
             self.connect(*systems, store=store)
 
-    def connect(self, /, *systems: System, store: Store | None = None) -> None:
+    def connect(self, /, *systems: System, store: Store | Engine | str | None = None) -> None:
         """Connect a gate that was made at import; all checks of what was declared run here.
 
         Raises:
@@ -110,13 +110,11 @@ class _GateBase:
         """How records are protected: `checksum` finds accidents, not an attacker who can write to the store."""
         return "checksum"
 
-    def install(self) -> None:
-        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+    def _installers(self) -> list[Callable[[], Any]]:
+        """What creates what the store and the systems need."""
         runtime = self._runtime()
-        for part in (runtime.store, *dict.fromkeys(runtime.systems.values())):
-            install = getattr(part, "install", None)
-            if install is not None:
-                install()
+        parts = (runtime.store, *dict.fromkeys(runtime.systems.values()))
+        return [part.install for part in cast("Sequence[Any]", parts) if hasattr(part, "install")]
 
     # Declaring.
 
@@ -124,13 +122,13 @@ class _GateBase:
         self,
         function: Callable[..., Any],
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise],
-        refresh: Sequence[Expr[Any]],
+        refresh: Sequence[Expr[Any] | Clause],
         awaits: Sequence[Premise],
         name: str | None,
         irreversible: bool,
-        lane: Sequence[Expr[Any]],
+        lane: Sequence[Expr[Any] | Clause],
         no_preconditions: bool,
     ) -> Any:
         chosen: str = getattr(function, "__name__", None) or type(function).__name__
@@ -167,11 +165,11 @@ class _GateBase:
         contract = Contract(
             name=chosen,
             arguments=arguments,
-            target=target,
+            target=cast("Ref | str", target),  # what `row()` gives is a resource, and to a type checker a mapped class
             premises=premises,
-            refresh=refresh,
+            refresh=cast("Sequence[Expr[Any]]", refresh),
             awaits=awaits,
-            lane=lane,
+            lane=cast("Sequence[Expr[Any]]", lane),
             irreversible=irreversible,
             no_preconditions=no_preconditions,
         )
@@ -183,7 +181,9 @@ class _GateBase:
 
     # Preparing.
 
-    def _runtime_of(self, systems: Sequence[System], store: Store | None, *, strict_fields: bool) -> Runtime:
+    def _runtime_of(
+        self, systems: Sequence[System], store: Store | Engine | str | None, *, strict_fields: bool
+    ) -> Runtime:
         return Runtime(
             systems,
             store,
@@ -249,7 +249,7 @@ class _GateBase:
 
     def _affected(self, runtime: Runtime, change: Change) -> Protocol[list[Preview]]:
         """Follow a hint through the index, and say of each intent it reaches what its gate would say (EVENT)."""
-        runtime.catch_up(change)
+        yield from runtime.catch_up(change)
         if self._tap.listeners:
             closure = runtime.index.closure(change)
             nodes = tuple("/".join(node) for node in closure.nodes)
@@ -276,7 +276,7 @@ class _GateBase:
             if found is not None:
                 return found
             known = runtime.named
-        transaction = known[chosen] = make(self, Ledger(chosen, runtime.store.salt), runtime)
+        transaction = known[chosen] = make(self, Ledger(chosen, runtime.store), runtime)
         return transaction
 
     def _same(self, runtime: Runtime) -> Runtime:
@@ -300,11 +300,6 @@ class _GateBase:
             )
         return declared, cast("Options", options)
 
-    def _pending(self) -> list[Intent[Any]]:
-        runtime = self._runtime()
-        loaded = (runtime.store.load(intent_id) for intent_id in runtime.store.pending())
-        return [Intent(stored.record.intent_id, stored.record.effect) for stored in loaded if stored is not None]
-
 
 def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[Any]:
     if stored is None or (effect is not None and stored.record.effect != effect):
@@ -312,6 +307,38 @@ def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[An
         message = f"no intent {intent_id!r}{of} in this gate's store"
         raise UnknownIntent(message)
     return Intent(stored.record.intent_id, stored.record.effect)
+
+
+def _handles(pending: Iterable[tuple[str, str]]) -> list[Intent[Any]]:
+    return [Intent(intent_id, effect) for intent_id, effect in pending]
+
+
+async def _loaded(runtime: Runtime, intent_id: str) -> Any:
+    found: Any = runtime.store.load(intent_id)
+    return await found if inspect.isawaitable(found) else found
+
+
+class _Sweep:
+    """Goes through many intents, and is not stopped by one whose record is not what was written."""
+
+    def __init__(self) -> None:
+        self.found: list[Verdict[Any] | None] = []
+        self._failure: IntegrityError | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, IntegrityError):
+            return False
+        self._failure = self._failure or error
+        return True
+
+    def verdicts(self) -> list[Verdict[Any]]:
+        """What was found; the first failure is raised."""
+        if self._failure is not None:
+            raise self._failure
+        return [verdict for verdict in self.found if verdict is not None]
 
 
 def _id(intent: Any) -> str:
@@ -334,7 +361,8 @@ class Gate(_GateBase):
 
     Args:
         systems: where evidence is read and effects are applied; none to connect later.
-        store: where intents live; None for memory, which is refused with a durable system.
+        store: where intents live: the application's SQLAlchemy engine, the URL of a SQLite file, or a store; None for
+            memory, which is refused with a durable system.
         policy: marks more evidence critical.
         clock: for deadlines and expiry.
         capture: how finely a change selects premises.
@@ -346,13 +374,13 @@ class Gate(_GateBase):
     def effect(
         self,
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise] = (),
-        refresh: Sequence[Expr[Any]] = (),
+        refresh: Sequence[Expr[Any] | Clause] = (),
         awaits: Sequence[Premise] = (),
         name: str | None = None,
         irreversible: bool = False,
-        lane: Sequence[Expr[Any]] = (),
+        lane: Sequence[Expr[Any] | Clause] = (),
         no_preconditions: bool = False,
     ) -> Callable[[Callable[Concatenate[Any, _P], _R]], Effect[_P, _R]]:
         """Declare a function as an effect: what it acts on, and what must still hold when it is released.
@@ -424,6 +452,15 @@ class Gate(_GateBase):
             return previews
         return cast("list[Preview]", drive(runtime, self._affected(runtime, change)))
 
+    def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory.
+
+        Raises:
+            StoreError: the database cannot be used, or holds a store of a newer version.
+        """
+        for install in self._installers():
+            install()
+
     def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.
 
@@ -434,7 +471,7 @@ class Gate(_GateBase):
 
     def pending(self) -> list[Intent[Any]]:
         """The intents that are open, or in an open attempt, oldest first."""
-        return self._pending()
+        return _handles(drive(self._runtime(), lifecycle.pending()))
 
     def withdraw(self, intent: Intent[Any], /) -> None:
         """End an open intent, so that it can never be released.
@@ -448,10 +485,16 @@ class Gate(_GateBase):
         runtime.forget(intent.id)
 
     def reconcile(self) -> list[Verdict[Any]]:
-        """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
-        runtime = self._runtime()
-        found = [drive(runtime, lifecycle.reconcile(runtime.scene, name)) for name in runtime.store.pending()]
-        return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
+        """Resolve open attempts of dead owners, and take over commits that only the target knows of.
+
+        Raises:
+            IntegrityError: a record is not what was written; after all other intents were seen to.
+        """
+        runtime, sweep = self._runtime(), _Sweep()
+        for name, _ in drive(runtime, lifecycle.pending()):
+            with sweep:
+                sweep.found.append(drive(runtime, lifecycle.reconcile(runtime.scene, name)))
+        return [self._answered(runtime, verdict) for verdict in sweep.verdicts()]
 
     def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
         """Say, as a named person, what became of an attempt whose target cannot tell.
@@ -499,7 +542,7 @@ class Transaction:
         self._runtime = runtime
         self.id = ledger.id
 
-    def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+    def read(self, what: Ref | Expr[Any] | Clause | type[Any], /, **arguments: Any) -> Evidence:
         """Read a resource, a field or all rows of a kind, and record it; `arguments` stand for `arg.` in its key.
 
         Raises:
@@ -507,7 +550,7 @@ class Transaction:
         """
         runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
-        return cast("Evidence", drive(runtime, read_evidence(self._ledger, what, frozen)))
+        return cast("Evidence", drive(runtime, read_evidence(self._ledger, cast("Any", what), frozen)))
 
     def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
@@ -535,7 +578,7 @@ class AsyncGate(_GateBase):
         self,
         /,
         *systems: System,
-        store: Store | None = None,
+        store: Store | Engine | str | None = None,
         policy: BindingPolicy = STRICT,
         clock: Clock = UTC,
         capture: Capture = Capture.PREDICATE,
@@ -546,13 +589,13 @@ class AsyncGate(_GateBase):
     def effect(
         self,
         *,
-        target: Ref | str,
+        target: Ref | type[Any] | str,
         premises: Sequence[Premise] = (),
-        refresh: Sequence[Expr[Any]] = (),
+        refresh: Sequence[Expr[Any] | Clause] = (),
         awaits: Sequence[Premise] = (),
         name: str | None = None,
         irreversible: bool = False,
-        lane: Sequence[Expr[Any]] = (),
+        lane: Sequence[Expr[Any] | Clause] = (),
         no_preconditions: bool = False,
     ) -> Callable[[Callable[Concatenate[Any, _P], Awaitable[_R]]], AsyncEffect[_P, _R]]:
         """Declare a coroutine function as an effect; as `Gate.effect`."""
@@ -577,13 +620,13 @@ class AsyncGate(_GateBase):
 
     async def __call__(self, intent: Intent[_R], /) -> Verdict[_R]:
         """Performs the effect, if what justified it still holds: the last look and the effect in one step."""
-        intent_id, runtime = _id(intent), self._runtime()
+        intent_id, runtime = _id(intent), await self._ready()
         verdict = await drive_async(runtime, protocol.release(runtime.scene, intent_id), self._shielded)
         return self._answered(runtime, verdict)
 
     async def preview(self, intent: Intent[Any], /) -> Preview:
         """What `gate(intent)` would decide now; it authorises nothing."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         return cast("Preview", await drive_async(runtime, protocol.preview(runtime.scene, _id(intent))))
 
     def transaction(self, transaction_id: str | None = None, /) -> AsyncTransaction:
@@ -592,10 +635,17 @@ class AsyncGate(_GateBase):
 
     async def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         if not isinstance(cast("object", change), Change):
             _refuse_hint(change)
         return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
+
+    async def install(self) -> None:
+        """Create what the store and the systems need, such as tables; nothing to do for those in memory."""
+        for install in self._installers():
+            made = install()
+            if inspect.isawaitable(made):
+                await made
 
     async def intent(self, intent_id: str, /) -> Intent[Any]:
         """The handle of a stored intent.
@@ -603,38 +653,40 @@ class AsyncGate(_GateBase):
         Raises:
             UnknownIntent: there is none of that id.
         """
-        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id)
+        return _handle(await _loaded(await self._ready(), _id_text(intent_id)), intent_id)
 
     async def pending(self) -> list[Intent[Any]]:
         """The intents that are open, or in an open attempt, oldest first."""
-        return self._pending()
+        return _handles(await drive_async(await self._ready(), lifecycle.pending()))
 
     async def withdraw(self, intent: Intent[Any], /) -> None:
         """End an open intent, so that it can never be released."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         await drive_async(runtime, lifecycle.withdraw(runtime.scene, _id(intent)))
         runtime.forget(intent.id)
 
     async def reconcile(self) -> list[Verdict[Any]]:
         """Resolve open attempts of dead owners, and take over commits that only the target knows of."""
-        runtime = self._runtime()
-        found = [
-            await drive_async(runtime, lifecycle.reconcile(runtime.scene, name)) for name in runtime.store.pending()
-        ]
-        return [self._answered(runtime, verdict) for verdict in found if verdict is not None]
+        runtime, sweep = await self._ready(), _Sweep()
+        for name, _ in await drive_async(runtime, lifecycle.pending()):
+            with sweep:
+                sweep.found.append(await drive_async(runtime, lifecycle.reconcile(runtime.scene, name)))
+        return [self._answered(runtime, verdict) for verdict in sweep.verdicts()]
 
     async def assert_outcome(self, intent: Intent[Any], /, *, committed: bool, by: str, note: str) -> None:
         """Say, as a named person, what became of an attempt whose target cannot tell."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         asserted = lifecycle.assert_outcome(runtime.scene, _id(intent), committed=committed, by=by, note=note)
         await drive_async(runtime, asserted)
         if committed:
             runtime.forget(intent.id)
 
     async def aclose(self) -> None:
-        """Wait for the effects that are being applied, whoever started them."""
+        """Wait for the effects that are being applied, whoever started them; close a store that was given as a URL."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
+        if self._connected is not None:
+            await self._connected.aclose()
 
     # What effects call.
 
@@ -642,7 +694,7 @@ class AsyncGate(_GateBase):
         self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /
     ) -> Any:
         """Propose and release; for decorated functions."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         draft = self._draft(runtime, declared, options, Mode.ONE_SHOT, args, kwargs)
         verdict = await drive_async(runtime, one_shot(runtime.scene, draft), self._shielded)
         return self._answered(runtime, verdict).result()
@@ -651,14 +703,19 @@ class AsyncGate(_GateBase):
         self, declared: Declared, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any], /
     ) -> Any:
         """Propose; for decorated functions."""
-        runtime = self._runtime()
+        runtime = await self._ready()
         draft = self._draft(runtime, declared, options, Mode.PROVE, args, kwargs)
         record = (await drive_async(runtime, propose(runtime.scene, draft))).record
         return cast("Any", Intent(record.intent_id, record.effect))
 
     async def _find(self, declared: Declared, intent_id: str, /) -> Any:
         """The handle of a stored intent; for decorated functions."""
-        return _handle(self._runtime().store.load(_id_text(intent_id)), intent_id, declared.name)
+        return _handle(await _loaded(await self._ready(), _id_text(intent_id)), intent_id, declared.name)
+
+    async def _ready(self) -> Runtime:
+        runtime = self._runtime()
+        await runtime.ready()
+        return runtime
 
     def _shielded(self, rest: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(rest)
@@ -682,11 +739,12 @@ class AsyncTransaction:
         self._runtime = runtime
         self.id = ledger.id
 
-    async def read(self, what: Ref | Expr[Any], /, **arguments: Any) -> Evidence:
+    async def read(self, what: Ref | Expr[Any] | Clause | type[Any], /, **arguments: Any) -> Evidence:
         """Read a resource, a field or all rows of a kind, and record it."""
         runtime = self._gate._same(self._runtime)  # noqa: SLF001 - its own gate
+        await runtime.ready()
         frozen = {name: freeze(value, path=name) for name, value in arguments.items()}
-        return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, what, frozen)))
+        return cast("Evidence", await drive_async(runtime, read_evidence(self._ledger, cast("Any", what), frozen)))
 
     def decide(self, text: str, /, *, rests_on: Sequence[Evidence] = ()) -> None:
         """Record a conclusion; a read that it rests on and that no premise names is a conservative dependency."""
@@ -696,6 +754,7 @@ class AsyncTransaction:
         """Store an intent with everything read and decided so far; premises that are not true now run at the gate."""
         gate = self._gate
         runtime = gate._same(self._runtime)  # noqa: SLF001 - its own gate
+        await runtime.ready()
         declared, options = gate._own(effect)  # noqa: SLF001 - its own gate
         draft = gate._draft(runtime, declared, options, Mode.RECORD, args, kwargs, self._ledger)  # noqa: SLF001
         record = (await drive_async(runtime, propose(runtime.scene, draft))).record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lastlook.answers import last_verdict, last_word, recorded, transition
-from lastlook.commands import FindRow, Transit
+from lastlook.commands import FindRow, Poll, Transit
 from lastlook.errors import Applied, EffectStopped, InFlight, UnknownEffect
 from lastlook.events import StateChanged
 from lastlook.protocol import AGAIN, adopt, emit, ended_already, load, settle
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from lastlook.protocol import Scene
     from lastlook.verdicts import Verdict
 
-__all__ = ["assert_outcome", "not_open", "reconcile", "withdraw"]
+__all__ = ["assert_outcome", "not_open", "pending", "reconcile", "withdraw"]
+
+
+def pending() -> Protocol[tuple[tuple[str, str], ...]]:
+    """The intents that are OPEN or in ATTEMPT, id and effect, oldest first."""
+    return (yield Poll(0)).intents  # type: ignore[no-any-return]  # News
 
 
 def withdraw(scene: Scene, intent_id: str) -> Protocol[None]:

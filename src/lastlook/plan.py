@@ -9,7 +9,7 @@ from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.commands import Observe
 from lastlook.errors import Outcome
-from lastlook.evaluation import Evaluation, findings_of, hidden_names
+from lastlook.evaluation import NOTHING_TOUCHED, Evaluation, findings_of, hidden_names
 from lastlook.expressions import Env, Unverifiable
 from lastlook.ports import Unreadable
 from lastlook.records import NAMES, Address, Capture, Finding, Grade, Observation, at, place
@@ -422,6 +422,11 @@ class Look(Evaluation):
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         self.plan = plan
         self.program = plan.program
+        self.env = _NO_ENV
+        self.waiting = ()
+        self.results = {}
+        self.touched = NOTHING_TOUCHED
+        self.worst = _KEEP
         self.cells = cells
         self.differing: Sequence[tuple[int, _Watch]] = ()
         self.mask = 0
@@ -506,18 +511,18 @@ class Look(Evaluation):
         plan, program = self.plan, self.program
         mask = self.mask | (plan.standing if plan.generation == REGISTRY.generation else plan.always)
         if not mask:
-            self.prepare(_NO_ENV, ())
             return False
         numbers = program.affected.get(mask) or plan.affected(mask)
         if plan.simple and now is None and self.doubts is None:
             # Nothing can be lacking, so the environment is free again as soon as the premises have run.
             spare = plan.spare
             try:
-                env = spare.pop()
-                env.slots = [*self.cells]  # type: ignore[list-item]  # no doubts: each is an observation
+                env = spare.pop()  # which no other thread then gets
+                env.slots = self.cells  # type: ignore[assignment]  # no doubts: each is an observation, and stays
             except IndexError:
                 env = plan.env(self.cells)
-            self.prepare(env, numbers)
+            self.env = env
+            self.waiting = numbers
             self.run()
             if self.waiting == ():
                 self.env = _NO_ENV
@@ -526,7 +531,8 @@ class Look(Evaluation):
             return True
         env = self.make_env()
         env.now = now
-        self.prepare(env, numbers)
+        self.env = env
+        self.waiting = numbers
         self.run()
         return self.waiting != ()
 
@@ -772,7 +778,6 @@ class Kept(Look):
 
     def __init__(self, plan: Plan, cells: Sequence[Seen | None]) -> None:
         super().__init__(plan, cells)
-        self.prepare(_NO_ENV, ())
         self.find_loose(_Doubts())
         self.outcome = _BLOCK if self.unbindable or self.loose else _KEEP
         self._binding = super().binding()

@@ -31,10 +31,12 @@ __all__ = [
     "Clock",
     "CloseResult",
     "Created",
+    "Engine",
     "Fields",
     "IntentRow",
     "Journal",
     "JournalEntry",
+    "News",
     "Permission",
     "Store",
     "Stored",
@@ -336,6 +338,27 @@ class Created(Frozen):
     existing: Stored | None = None
 
 
+class News(NamedTuple):
+    """The pending intents that were stored since a mark, oldest first, each id and effect; the next mark."""
+
+    mark: int
+    intents: tuple[tuple[str, str], ...]
+
+
+class Engine(Protocol):
+    """A SQLAlchemy `Engine` or `AsyncEngine`, as far as the core knows of one."""
+
+    @property
+    def dialect(self) -> Any:
+        """What it speaks."""
+        ...
+
+    @property
+    def url(self) -> Any:
+        """Where it connects to."""
+        ...
+
+
 class Store(Protocol):
     """Where proposals and their journals live. One intent's records form one chain; the append is the state change."""
 
@@ -361,7 +384,7 @@ class Store(Protocol):
 
     @property
     def created(self) -> int:
-        """How many proposals it has taken, so that others can tell that there are new ones."""
+        """The mark of the newest proposal that this object knows of; other processes' are learnt of by `news`."""
         ...
 
     @property
@@ -394,7 +417,11 @@ class Store(Protocol):
         ...
 
     def intents(self, prefix: str = "", /) -> Iterable[str]:
-        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
+        """The ids of all intents, ended ones too, that begin so, in their order."""
+        ...
+
+    def news(self, after: int, /) -> News:
+        """The pending intents that were stored since a mark, by whatever process; 0 is the mark of the beginning."""
         ...
 
     def journal(self, intent_id: str, /) -> Sequence[JournalEntry]:

@@ -96,9 +96,9 @@ class Address:
 class Token:
     """What a connector read beside a value, to be compared for equality only.
 
-    `counter` is ordered (a smaller one than recorded contradicts), `digest` is a content digest, `opaque` is neither,
-    and `weak` never binds. Tokens of another kind, namespace or value type are unequal: 1, "1" and True are three
-    tokens.
+    `counter` is ordered (a smaller one than recorded contradicts), `digest` is a content digest, before which an
+    ordered version may stand (`7@sha256:...`), `opaque` is neither, and `weak` never binds. Tokens of another kind,
+    namespace or value type are unequal: 1, "1" and True are three tokens.
     """
 
     __slots__ = ("kind", "namespace", "value")
@@ -141,7 +141,16 @@ class Token:
             return 2
         if value == was:
             return 0
+        if self.kind == "digest":
+            version, before = _version(value), _version(was)
+            return -1 if version is not None and before is not None and version < before else 1
         return -1 if self.kind == "counter" and value < was else 1  # type: ignore[operator]  # of one type
+
+
+def _version(digest: int | str | bytes) -> int | None:
+    """The version that stands before a digest."""
+    number, found, _ = digest.partition("@") if isinstance(digest, str) else ("", "", "")
+    return int(number) if found and number.isdigit() else None
 
 
 class Observation:

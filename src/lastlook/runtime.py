@@ -16,10 +16,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
-from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Read, Transit
+from lastlook.commands import Apply, Close, Create, FindRow, Judge, Load, Now, Observe, Pause, Poll, Read, Transit, Weed
 from lastlook.contract import Surroundings
 from lastlook.drivers import IN_BODY, drive
-from lastlook.errors import CanonicalError, DeclarationError, UnknownEffect
+from lastlook.errors import CanonicalError, DeclarationError, IntegrityError, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
 from lastlook.plan import Kept, Plan
@@ -27,6 +27,7 @@ from lastlook.protocol import Limits, Scene, release, release_at_once
 from lastlook.reading import reader_of
 from lastlook.records import Capture, State
 from lastlook.store.memory import MemoryStore
+from lastlook.store.opening import given_store
 from lastlook.validators import REGISTRY, judge, judge_async
 from lastlook.verdicts import Preview, Verdict
 from lastlook.wanted import wanted_system
@@ -34,11 +35,14 @@ from lastlook.wanted import wanted_system
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from lastlook.arguments import Arguments
+    from lastlook.canonical import Value
+    from lastlook.commands import Protocol
     from lastlook.contract import Contract
     from lastlook.drivers import Tap
     from lastlook.effects import Declared
     from lastlook.index import Change
-    from lastlook.ports import Clock, Store, Stored, System, Target
+    from lastlook.ports import Clock, Engine, Store, Stored, System, Target
     from lastlook.premises import BindingPolicy
     from lastlook.proposals import Proposed
     from lastlook.records import Address, IntentRecord
@@ -63,7 +67,7 @@ class Runtime:
     def __init__(
         self,
         systems: Sequence[System],
-        store: Store | None,
+        store: Store | Engine | str | None,
         *,
         policy: BindingPolicy,
         clock: Clock,
@@ -74,7 +78,10 @@ class Runtime:
         strict_fields: bool,
     ) -> None:
         self.systems = _by_kind(systems)
-        self.store = _store(store, systems)
+        self.store = _store(store, systems, asynchronous=asynchronous)
+        self._opened = isinstance(store, str)
+        self._shared = self.store.durable
+        self._unready = getattr(self.store, "ready", None)
         owned = self.store.evidence
         for kind in owned.kinds if owned is not None else ():
             if kind in self.systems:
@@ -102,6 +109,9 @@ class Runtime:
             use_clock = getattr(system, "use_clock", None)
             if use_clock is not None:
                 use_clock(clock)
+            check_gate = getattr(system, "check_gate", None)
+            if check_gate is not None:
+                check_gate(self.store, asynchronous=asynchronous)
         self.scene = Scene(
             owner=os.urandom(8).hex(),
             store=self.store,
@@ -118,6 +128,8 @@ class Runtime:
             Now: self._now,
             Create: self._create,
             Transit: self._transit,
+            Poll: self._news,
+            Weed: self._weed,
             Apply: self._apply_async if asynchronous else self._apply,
             Close: self._close,
             Pause: self._pause_async if asynchronous else self._pause,
@@ -143,6 +155,7 @@ class Runtime:
         self._effects[declared.name] = declared
         self.contracts[declared.name] = contract
         self._targets[declared.name] = target
+        self._caught_up = 0  # some of this effect may be pending
 
     def _find_target(self, declared: Declared) -> Target:
         kind = declared.contract.target_kind()
@@ -169,14 +182,9 @@ class Runtime:
         arguments = declared.contract.arguments
         stored = plan.record.arguments
         function, name = declared.function, declared.name
-        perform: Callable[[Any], Any]
+        perform: Callable[[Any], Any] = functools.partial(_call_anew, function, arguments, stored)
         if all(type(value) in _IMMUTABLE for value in stored.values()) and not arguments.positional:
             perform = functools.partial(function, **arguments.thaw(stored))
-        else:
-
-            def perform(permit: Any) -> Any:  # each attempt has values of its own
-                return arguments.call(function, permit, arguments.thaw(stored))
-
         enter, leave = IN_BODY.set, IN_BODY.reset
         if self._asynchronous:
 
@@ -197,6 +205,19 @@ class Runtime:
                 leave(token)
 
         return run
+
+    # The store.
+
+    async def ready(self) -> None:
+        """What an awaited store has to be asked before it is first used, and cannot be asked in between."""
+        if self._unready is not None:
+            await self._unready()
+            self._unready = None
+
+    async def aclose(self) -> None:
+        """Close the connections of a store that was opened here, from a URL."""
+        if self._opened:
+            await cast("Any", self.store).aclose()
 
     # Intents.
 
@@ -247,11 +268,14 @@ class Runtime:
         plan.body = self._body(plan)
         return plan
 
-    def catch_up(self, change: Change) -> None:
+    def catch_up(self, change: Change) -> Protocol[None]:
         """Put the intents into the index that others proposed, or an earlier life of this process; take ended ones out.
 
         The index is a cache: what is late here delays hints and decides nothing.
         """
+        if self._shared:
+            yield from self._poll(change)
+            return
         created, ended = self.store.created, self.store.ended
         if created == self._caught_up:
             if ended != self._ended:
@@ -264,6 +288,19 @@ class Runtime:
                     self.plan(stored)
         self._drop(tuple(self.plans))
         self._caught_up, self._ended = created, ended
+
+    def _poll(self, change: Change) -> Protocol[None]:
+        """As `catch_up`, with a store that other processes write to: what is new, and what this hint reaches."""
+        news = yield Poll(self._caught_up)
+        for intent_id, effect in news.intents:
+            if intent_id not in self.plans and effect in self.contracts:
+                with contextlib.suppress(CanonicalError, IntegrityError):  # its own gate will say so
+                    stored = yield Load(intent_id)
+                    if stored is not None:
+                        self.plan(stored)
+        self._caught_up = news.mark
+        for intent_id in (yield Weed(self.index.posted(change))):
+            self.forget(intent_id)
 
     def _drop_ended(self, change: Change) -> None:
         """Some intents have ended, perhaps at another gate: they go, all of them where it costs little to find them.
@@ -315,7 +352,7 @@ class Runtime:
 
     def hinted(self, change: Change) -> list[Preview] | None:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""
-        if self.tap.active or self.store.created != self._caught_up:
+        if self.tap.active or self._shared or self.store.created != self._caught_up:
             return None
         if self.store.ended != self._ended:
             self._drop_ended(change)
@@ -356,6 +393,12 @@ class Runtime:
 
     def _transit(self, command: Transit) -> Any:
         return self.store.append(command.append, self.clock.now())
+
+    def _news(self, command: Poll) -> Any:
+        return self.store.news(command.after)
+
+    def _weed(self, command: Weed) -> Any:
+        return self.store.gone(command.intent_ids)
 
     def _apply(self, command: Apply) -> Any:
         return command.plan.target.apply(command.attempt, command.journal)
@@ -411,6 +454,11 @@ class Runtime:
         return owned if owned is not None and kind in owned.kinds else None
 
 
+def _call_anew(function: Callable[..., Any], arguments: Arguments, stored: Mapping[str, Value], permit: Any) -> Any:
+    """Call a body with values of its own, which it may change."""
+    return arguments.call(function, permit, arguments.thaw(stored))
+
+
 def _undeclared(record: IntentRecord) -> str:
     return (
         f"intent {record.intent_id} is for effect {record.effect!r}, which is not declared in this process: "
@@ -444,14 +492,9 @@ def _by_kind(systems: Sequence[System]) -> dict[str, System]:
     return found
 
 
-def _store(store: Store | None, systems: Sequence[System]) -> Store:
+def _store(store: Store | Engine | str | None, systems: Sequence[System], *, asynchronous: bool) -> Store:
     if store is not None:
-        if not hasattr(store, "append") or not hasattr(store, "load"):
-            message = (
-                f"store= got {type(store).__name__}: give a Store such as MemoryStore(), or None for one in memory"
-            )
-            raise DeclarationError(message)
-        return store
+        return given_store(store, asynchronous=asynchronous)
     for system in systems:
         capabilities = getattr(system, "capabilities", None)
         if capabilities is not None and capabilities.durable:

@@ -30,6 +30,7 @@ from lastlook.wanted import mistaken, wanted_text
 if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
+    from lastlook.ports import Store
     from lastlook.records import Address, Path
 
 __all__ = ["Evidence", "Ledger", "read_evidence"]
@@ -64,9 +65,9 @@ class Evidence:
 class Ledger:
     """The reads and decisions of one transaction; each intent that is proposed from it takes them as they stand."""
 
-    def __init__(self, transaction_id: str, salt: bytes) -> None:
+    def __init__(self, transaction_id: str, store: Store) -> None:
         self.id = transaction_id
-        self._salt = salt
+        self._store = store
         self._reads: list[ReadRecord] = []
         self._decisions: list[Decision] = []
 
@@ -85,9 +86,9 @@ class Ledger:
         row = observation.value
         # Beside a row's fields, which of them there are: one that appears is a change as well.
         paths: list[Path] = [path] if path or not isinstance(row, Mapping) else [NAMES, *((name,) for name in row)]
-        first = len(self._reads)
+        first, salt = len(self._reads), self._store.salt
         for each in paths:
-            digest = canonical.fingerprint(at(row, each), salt=self._salt)
+            digest = canonical.fingerprint(at(row, each), salt=salt)
             self._reads.append(ReadRecord(address, each, digest, observation.token, "AGENT", named))
         return Evidence(None if value is ABSENT else value, tuple(range(first, len(self._reads))), self)
 

@@ -150,7 +150,8 @@ class Template:
         gate = shop.gate()
         drafts = [shop.draft(gate, "o-1", Mode.PROVE, number=number + 1) for number in range(intents)]
         self.proposed: list[Proposed] = [shop.drive(gate, propose(gate.scene, draft)) for draft in drafts]
-        parts = [part for part in vars(shop.world).values() if isinstance(part, dict)]
+        world = shop.world
+        parts = [part for each in (world, world._tables) for part in vars(each).values() if isinstance(part, dict)]
         self.parts: list[tuple[dict[Any, Any], dict[Any, Any]]] = [(part, dict(part)) for part in parts]
 
     def copy(self) -> Shop:
@@ -417,6 +418,8 @@ SCENES: dict[str, Callable[[], Callable[[], Scene]]] = (
     | {
         "one-engine, two threads and their replies": functools.partial(threads, Form.ONE_ENGINE, halves=True),
         "one-engine, two threads, the limit falls": functools.partial(threads, Form.ONE_ENGINE, 50, halves=True),
+        "separate, two threads and their replies": functools.partial(threads, Form.SEPARATE, halves=True),
+        "separate, two threads, the limit falls": functools.partial(threads, Form.SEPARATE, 50, halves=True),
     }
     | {
         "overdue": overdue,
@@ -483,6 +486,9 @@ def test_gates_that_share_nothing_shuffle_freely() -> None:
         ("steal first", "overdue"),
         ("no swap", "separate, two gates, withdrawn"),
         ("no swap", "one-engine, two gates, withdrawn"),
+        ("steal first", "separate, two threads and their replies"),
+        ("no swap", "separate, two threads and their replies"),
+        ("unbound", "separate, two threads, the limit falls"),
         ("withdraw any", "separate, two gates, withdrawn"),
         ("unbound", "separate, two gates, the limit falls"),
         ("unbound", "one-engine, two gates, the limit falls"),

@@ -47,6 +47,8 @@ from lastlook import (
     ReplanRequired,
     Resource,
     State,
+    StoreBusy,
+    StoreError,
     Transaction,
     UnknownEffect,
     UnknownIntent,
@@ -276,7 +278,16 @@ def stopping() -> str:
         return stop.model_text if stop.retryable else str(stop)
     except EffectStopped as stop:
         return stop.model_text
-    except (KeyReused, InFlight, IntegrityError, EffectNotBound, UnknownEffect, UnknownIntent) as error:
+    except (
+        KeyReused,
+        InFlight,
+        IntegrityError,
+        EffectNotBound,
+        StoreBusy,
+        StoreError,
+        UnknownEffect,
+        UnknownIntent,
+    ) as error:
         return str(error)
     except (CanonicalError, DeclarationError) as error:
         return str(error)

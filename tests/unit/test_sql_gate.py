@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shop import Order, Policy, change, declare, open_shop
-from sqlalchemy import select
+from sqlalchemy import create_engine, select
 
-from lastlook import Applied, MemoryStore, Outcome, State
+from lastlook import Applied, DeclarationError, MemoryStore, Outcome, State
 from lastlook.commands import Apply
 from lastlook.testing import failpoint, interpose
 
@@ -163,3 +163,13 @@ def test_closing_says_what_it_found(apart: Any) -> None:
     assert gate(intent).committed
     said = target.close(intent.id, 1)
     assert (said.status, said.stored) == (Applied.COMMITTED, "o-1: 80")
+
+
+def test_one_file_through_two_engines_is_refused(tmp_path: Path) -> None:
+    """The store has another engine on the target's file: refused when the gate connects, with the remedy."""
+    engine = open_shop(tmp_path / "shop.db")
+    other = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with pytest.raises(DeclarationError, match="give store= the engine"):
+        declare(engine, SameEngine(other))
+    engine.dispose()
+    other.dispose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ from lastlook import (
     rows,
 )
 from lastlook.canonical import decode
+from lastlook.cli.note import note
+from lastlook.cli.story import read_story
 from lastlook.commands import Apply
 from lastlook.ports import ApplyResult, CloseResult
 from lastlook.proposals import Draft, Mode, Proposed
@@ -283,6 +286,8 @@ class Desk:
         for entry in self.store.journal(seen.intent.id)[1:]:
             body: Any = decode(entry.body)
             texts += [repr({name: part for name, part in body.items() if name != "evidence"})]
+        story = read_story(self.store.journal(seen.intent.id))
+        texts += [note(story), json.dumps(story.as_json(reveal=False)), repr(stored.record.differences)]
         text = "\n".join(texts)
         assert MARK not in text, text
         return text

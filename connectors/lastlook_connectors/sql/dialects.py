@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import Boolean, Float, Numeric
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from lastlook.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Pool, Table
     from sqlalchemy.types import TypeEngine
 
 __all__ = ["Busy", "Dialect", "SQLite", "dialect_of"]
@@ -36,6 +38,22 @@ class Dialect(Protocol):
     joined: int
     columns: int
     single_writer: bool
+
+    def check_pool(self, pool: Pool, /) -> None:
+        """Called before a connection is taken from a pool.
+
+        Raises:
+            Busy: the pool has one connection, which the caller is using.
+        """
+        ...
+
+    def check_connection(self, connection: Connection, /) -> None:
+        """Called before anything is executed on a connection.
+
+        Raises:
+            Busy: it is one that the caller is using.
+        """
+        ...
 
     def reading(self, connection: Connection, /) -> contextlib.AbstractContextManager[None]:
         """One snapshot for several statements."""
@@ -65,6 +83,26 @@ class Dialect(Protocol):
         """How the database's own value of a type becomes exact, where SQLAlchemy's way would lose something."""
         ...
 
+    def rolls_back_itself(self, error: BaseException, /) -> bool:
+        """Whether an error may have ended the transaction by itself, with nothing of it left."""
+        ...
+
+    def refuse_schema(self, table: Table[Any], /) -> None:
+        """Called for each table.
+
+        Raises:
+            DeclarationError: effects over it could not be atomic.
+        """
+        ...
+
+    def refuse_tables(self, connection: Connection, tables: Sequence[str], /) -> None:
+        """Called with the names of all tables when a gate connects.
+
+        Raises:
+            DeclarationError: effects over one of them could not be atomic.
+        """
+        ...
+
     def file_of(self, connection: Connection, /) -> str:
         """The file behind the connection; empty where there is none."""
         ...
@@ -90,11 +128,22 @@ class SQLite:
     columns = 1_900  # and has 2,000 columns in a result
     single_writer = True
 
+    def check_pool(self, pool: Pool, /) -> None:
+        """A StaticPool rolls its one connection back whenever somebody returns it, whoever else is using it."""
+        record: Any = vars(pool).get("connection") if isinstance(pool, StaticPool) else None
+        if record is not None and record.driver_connection is not None and record.driver_connection.in_transaction:
+            raise Busy(_INSIDE)
+
+    def check_connection(self, connection: Connection, /) -> None:
+        """A SingletonThreadPool gives a thread the connection that it is using already."""
+        if isinstance(connection.engine.pool, SingletonThreadPool) and self.is_open(connection):
+            raise Busy(_INSIDE)
+
     @contextlib.contextmanager
     def reading(self, connection: Connection, /) -> Generator[None]:
         """One deferred transaction: the first statement takes the snapshot."""
         if self.is_open(connection):
-            yield  # the engine begins its transactions by itself, or it has one connection and is in use
+            yield  # the driver begins its transactions by itself
             return
         connection.exec_driver_sql("BEGIN")
         try:
@@ -105,13 +154,17 @@ class SQLite:
     @contextlib.contextmanager
     def writing(self, connection: Connection, patience: float, /) -> Generator[None]:
         """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts."""
-        if self.is_open(connection):
-            raise Busy(_INSIDE)
         raw: Any = connection.connection.dbapi_connection
-        isolation = raw.isolation_level
-        raw.isolation_level = None  # pysqlite's own handling of transactions: off
+        isolation, autocommit = raw.isolation_level, getattr(raw, "autocommit", None)
         before: int | None = None
         try:
+            if (
+                autocommit is True or autocommit is False
+            ):  # from Python 3.12 on; else it says that isolation_level rules
+                if self.is_open(connection):
+                    connection.exec_driver_sql("ROLLBACK")
+                raw.autocommit = sqlite3.LEGACY_TRANSACTION_CONTROL  # type: ignore[attr-defined,unused-ignore]
+            raw.isolation_level = None  # pysqlite's own handling of transactions: off
             connection.begin()
             if self.is_open(connection):  # a listener of the engine's has begun one; it would be a deferred one
                 connection.exec_driver_sql("ROLLBACK")
@@ -125,22 +178,27 @@ class SQLite:
                 raise
             yield
         finally:
-            with contextlib.suppress(DBAPIError):  # a broken connection has nothing left to restore
-                self._restore(connection, raw, isolation, before)
+            if not (connection.closed or connection.invalidated):
+                try:
+                    self._restore(connection, before)
+                    raw.isolation_level = isolation
+                    if autocommit is True or autocommit is False:
+                        raw.autocommit = autocommit
+                except SQLAlchemyError as error:  # the pool makes another one, with the caller's own settings
+                    connection.invalidate(error)
 
-    def _restore(self, connection: Connection, raw: Any, isolation: str | None, before: int | None) -> None:
-        if connection.closed or connection.invalidated:
-            return
-        if self.is_open(connection):
+    def _restore(self, connection: Connection, before: int | None) -> None:
+        connection.rollback()
+        if self.is_open(connection):  # SQLAlchemy may leave that out for a driver that seems to be in autocommit
             connection.exec_driver_sql("ROLLBACK")
         if before is not None:
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
         connection.rollback()
-        raw.isolation_level = isolation
 
     def commit(self, connection: Connection, /) -> None:
-        """COMMIT, by way of SQLAlchemy, so that who listens to the engine hears it."""
-        connection.commit()
+        """COMMIT by itself first: one that a reader holds up leaves the transaction open; SQLAlchemy's ends it."""
+        connection.exec_driver_sql("COMMIT")
+        connection.commit()  # for SQLAlchemy's own state, and for who listens to the engine
 
     def is_open(self, connection: Connection, /) -> bool:
         """Whether SQLite is in a transaction, whoever began it."""
@@ -161,10 +219,36 @@ class SQLite:
             return _exact
         return _boolean if type(kind) is Boolean else None
 
+    def refuse_schema(self, table: Table[Any], /) -> None:
+        """A schema of SQLite's is an attached file."""
+        if table.schema not in (None, "main"):
+            raise DeclarationError(
+                f"the table {table.fullname!r} is in a database that is attached to this one, and no effect is atomic "
+                "across files: give Sql() an engine of the file that it is in"
+            )
+
+    def rolls_back_itself(self, error: BaseException, /) -> bool:
+        """SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM and SQLITE_INTERRUPT may roll the whole transaction back."""
+        if isinstance(error, DBAPIError) and error.orig is not None:
+            error = error.orig
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (7, 9, 10, 13)
+
     def file_of(self, connection: Connection, /) -> str:
         """The file of the main database."""
         rows = connection.exec_driver_sql("PRAGMA database_list").all()
         return next((str(row[2] or "") for row in rows if row[1] == "main"), "")
+
+    def refuse_tables(self, connection: Connection, tables: Sequence[str], /) -> None:
+        """A transaction over attached files is not atomic when the machine crashes, in WAL mode."""
+        rows = connection.exec_driver_sql("PRAGMA database_list").all()
+        if {row[1] for row in rows} <= {"main", "temp"}:
+            return
+        for name in tables:
+            if not self.has_table(connection, name):
+                raise DeclarationError(
+                    f"the table {name!r} is not in the main database but in one that is attached to it, and no effect "
+                    "is atomic across files: give Sql() an engine of the file that it is in"
+                )
 
     def has_table(self, connection: Connection, name: str, /) -> bool:
         """Whether the main database has a table or view of that name."""

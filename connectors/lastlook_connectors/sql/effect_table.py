@@ -8,6 +8,7 @@ from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, String, Table,
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lastlook import canonical
+from lastlook.errors import CanonicalError, IntegrityError
 from lastlook.records import EffectRow
 from lastlook_connectors.sql.statements import Prepared
 
@@ -94,5 +95,11 @@ class EffectTable:
 
 def _row(intent_id: str, row: Any) -> EffectRow:
     digest, floor, attempt, stored, committed_at = row
-    result = None if stored is None else canonical.decode(bytes(stored))
+    try:
+        result = None if stored is None else canonical.decode(bytes(stored))
+    except CanonicalError as error:
+        raise IntegrityError(
+            f"the effect row of intent {intent_id} holds a result that was not written here: do not release it, and "
+            "find out who changed lastlook_effect"
+        ) from error
     return EffectRow(intent_id, digest, floor, attempt, result, committed_at)

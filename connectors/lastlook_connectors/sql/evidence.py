@@ -68,7 +68,9 @@ class Library:
             columns.extend(source.aliased(alias))
         return Prepared(select(*columns).select_from(joined), self._driver)
 
-    def observed(self, identity: str, raw: Any, decode: Callable[[Any], Any]) -> Observation | Unreadable:
+    def observed(
+        self, identity: str, raw: Any, decode: Callable[[Any], Any], version: str | None = None
+    ) -> Observation | Unreadable:
         """What the driver's values are as evidence; the same object as last time where they are the same values."""
         kinds = _kinds(raw)
         last = self._last.get(identity)
@@ -78,7 +80,11 @@ class Library:
             value = decode(raw)
         except Undecodable as error:
             return Unreadable(str(error))
-        observation = Observation(value, Token("digest", NAMESPACE, canonical.fingerprint(value)))
+        digest = canonical.fingerprint(value)
+        number = None if version is None else value.get(version)
+        if type(number) is int and number >= 0:
+            digest = f"{number}@{digest}"
+        observation = Observation(value, Token("digest", NAMESPACE, digest))
         if len(self._last) >= _KEPT:
             self._last.clear()
         self._last[identity] = (raw, kinds, observation)
@@ -168,7 +174,7 @@ class Batch:
                 if here[:width] != key:
                     found[number] = Unreadable("the database takes its key for that of another row")
                     continue
-                found[number] = library.observed(address.identity, here[width:], source.decode)
+                found[number] = library.observed(address.identity, here[width:], source.decode, source.version)
         for number, address, source in self._wholes:
             rows = tuple(tuple(row) for row in source.whole().run(connection, {}))
             found[number] = library.observed(address.identity, rows, _all(source))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
-    from sqlalchemy import Connection, NestedTransaction
+    from sqlalchemy import Connection
 
     from lastlook.canonical import Value
     from lastlook.ports import Attempt, Journal
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from lastlook_connectors.sql.evidence import Library
 
 __all__ = ["Release", "close_attempt", "differs", "told"]
+
+
+_SAVEPOINT = "lastlook_body"
+_ENDED = "had a body that ended its transaction itself, so that nobody can tell what of it was committed"
 
 
 class Release:
@@ -64,18 +68,18 @@ class Release:
         self._attempt = attempt
         self._journal = journal
         self._stack = contextlib.ExitStack()
-        self._savepoint: NestedTransaction | None = None
-        self.body: Body | None = None
+        self._body: Body | None = None
 
-    def open(self) -> ApplyResult | None:
-        """Begin, lock and compare; None if the body may run."""
+    def open(self) -> ApplyResult | Body:
+        """Begin, lock and compare; a Body if it may run."""
         try:
             self._stack.enter_context(self._dialect.writing(self._connection, self._patience))
             refused = self._refusal()
-            if refused is None:
-                self._savepoint = self._connection.begin_nested()
-                self.body = Body(self._connection, self._attempt)
-            return refused
+            if refused is not None:
+                return refused
+            self._connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
+            self._body = Body(self._connection, self._attempt)
+            return self._body
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing was applied
             return self._definite(error)
 
@@ -106,14 +110,14 @@ class Release:
             unbound = EffectNotBound(message)
             unbound.__cause__ = error
             return ApplyResult(Applied.FAILED, error=unbound, reason=message)
-        if not self._dialect.is_open(self._connection):
+        if not self._dialect.is_open(self._connection) and not self._dialect.rolls_back_itself(error):
             return self._torn(error)
         return ApplyResult(Applied.FAILED, error=error, reason="the body raised")
 
     def end(self) -> None:
         """Roll back what is open, and give the connection back as it was."""
-        if self.body is not None:
-            self.body.end()
+        if self._body is not None:
+            self._body.end()
         self._stack.close()
 
     # Inside.
@@ -149,7 +153,7 @@ class Release:
         return None
 
     def _mark(self, value: Any) -> ApplyResult:
-        attempt, connection, body = self._attempt, self._connection, cast("Body", self.body)
+        attempt, connection, body = self._attempt, self._connection, cast("Body", self._body)
         body.end()
         if not body.statements and not body.silent:
             message = (
@@ -159,7 +163,10 @@ class Release:
             return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
         if not self._dialect.is_open(connection):
             return self._torn(None)
-        cast("NestedTransaction", self._savepoint).commit()
+        try:
+            connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        except DBAPIError as error:  # it went with the transaction that the body ended; another was begun since
+            return self._torn(error)
         stored = attempt.encode(value)
         late = self._late()
         if late is not None:
@@ -199,6 +206,7 @@ class Release:
             f"the body of intent {attempt.intent_id} ended the transaction itself, so that nobody can tell what of it "
             "was committed: look, and say so by gate.assert_outcome(); never commit or roll back but by permit.session"
         )
+        self._connection.rollback()  # of SQLAlchemy's own state
         if self._effects is not None:
             self._effects.enter(self._connection, attempt.intent_id, attempt.arguments_digest)
             self._effects.mark(self._connection, attempt.intent_id, attempt.number)
@@ -219,7 +227,7 @@ def close_attempt(
             if row.committed_at is not None:
                 return CloseResult(Applied.COMMITTED, row.result)
             if row.attempt is not None:
-                return CloseResult(Applied.UNKNOWN, reason="the effect's body ended the transaction itself")
+                return CloseResult(Applied.UNKNOWN, reason=f"attempt {row.attempt} {_ENDED}")
             if row.floor <= number:
                 effects.raise_floor(connection, intent_id, number + 1)
             dialect.commit(connection)
@@ -237,6 +245,8 @@ def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
         return ApplyResult(Applied.FAILED, error=IntegrityError(message), reason=message)
     if row.committed_at is not None:
         return ApplyResult(Applied.COMMITTED, row.result, row.result, repeated=True)
+    if row.attempt is not None:
+        return ApplyResult(Applied.UNKNOWN, reason=f"attempt {row.attempt} {_ENDED}")
     if attempt.number < row.floor:
         return ApplyResult(Applied.REJECTED, floor=row.floor, reason="the attempt was closed")
     return None

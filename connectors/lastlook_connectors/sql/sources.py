@@ -60,6 +60,7 @@ class Source:
         kind: how premises name it.
         table: where they are.
         fields: the names of a row's values, by attribute of the mapped class, or by column.
+        version: the field that moves with every write, if one was declared.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Source:
         driver: Driver,
         dialect: Dialect,
     ) -> None:
+        dialect.refuse_schema(table)
         self.kind = kind
         self.table = table
+        self.version: str | None = None
         self.key = tuple(key)
         self._columns = {name: column for name, column in columns.items() if is_evidence(column.type)}
         self._row = _Fields(self._columns.items(), driver, dialect)

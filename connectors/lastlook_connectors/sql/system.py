@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from lastlook.errors import Applied, DeclarationError
 from lastlook.ports import UTC, ApplyResult, Capabilities, CloseResult, Fields, Unreadable
-from lastlook_connectors.sql.dialects import dialect_of
+from lastlook_connectors.sql.dialects import Busy, dialect_of
 from lastlook_connectors.sql.effect_table import EFFECTS, METADATA, EffectTable
 from lastlook_connectors.sql.evidence import NAMESPACE, Batch, Library
 from lastlook_connectors.sql.permits import SqlPermit
@@ -18,7 +21,7 @@ from lastlook_connectors.sql.release import Release, close_attempt, told
 from lastlook_connectors.sql.sources import NamedQuery, Source, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Table
     from sqlalchemy.sql import Executable
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from lastlook.ports import Attempt, Clock, Journal, Store
     from lastlook.records import Address, EffectRow, Observation, Token
 
-__all__ = ["Sql", "SqlBase"]
+__all__ = ["NOT_INSTALLED", "Sql", "SqlBase"]
 
 
 class SqlBase:
@@ -37,10 +40,11 @@ class SqlBase:
     def __init__(
         self,
         engine: Engine,
-        models: Sequence[type[Any] | Table],
+        models: Sequence[type[Any] | Table[Any]],
         *,
         queries: Mapping[str, Executable],
         public: Iterable[str],
+        version: Mapping[Any, str],
         lock_timeout: float,
     ) -> None:
         self._sync_engine = engine
@@ -55,6 +59,8 @@ class SqlBase:
         if not self._sources:
             raise DeclarationError("Sql() got no mapped class, table or query: name what premises may ask about")
         self._public = frozenset(self._public_field(name) for name in public)
+        for model, field in version.items():
+            self._declare_version(model, field)
         self._library = Library(self._sources, self._driver, self._dialect)
         self._effects = EffectTable(self._driver)
         self._lock_timeout = lock_timeout
@@ -65,6 +71,17 @@ class SqlBase:
         if source.kind in self._sources:
             raise DeclarationError(f"Sql() got {source.kind!r} twice: give each table and query a name of its own")
         self._sources[source.kind] = source
+
+    def _declare_version(self, model: Any, field: str) -> None:
+        kind = source_of(model, self._driver, self._dialect).kind
+        source = self._sources.get(kind)
+        if not isinstance(source, Source):
+            raise DeclarationError(f"version= names {kind!r}, which Sql() was not given: add it to the models")
+        if field not in source.fields:
+            raise DeclarationError(
+                f"version={{{kind}: {field!r}}}: there is no such field{_near(field, source.fields)}"
+            )
+        source.version = field
 
     def _public_field(self, name: str) -> tuple[str, str]:
         kind, dot, field = name.rpartition(".")
@@ -115,20 +132,21 @@ class SqlBase:
         return getattr(store, "engine", None) is self.engine
 
     def _refuse_one_file(self, store: Store, mine: str) -> None:
-        """Two engines on one file wait for each other's locks; the caller has to choose.
-
-        Raises:
-            DeclarationError: the store has the same file open through another engine.
-        """
+        """Two engines on one file wait for each other's locks; the caller has to choose."""
         other = getattr(store, "engine", None)
-        if other is None or self.shares_engine(store) or not mine:
+        if other is None or self.shares_engine(store) or mine in ("", ":memory:"):
             return
         engine: Engine = getattr(other, "sync_engine", other)
-        if engine.dialect.name == self._driver.name and os.path.realpath(engine.url.database or "") == mine:
+        theirs = engine.url.database or ""
+        if engine.dialect.name == self._driver.name and os.path.realpath(theirs) == os.path.realpath(mine):
             raise DeclarationError(
                 f"the store and {self.name} have one file open through two engines, which would wait for each other's "
-                "locks: give store= the engine that Sql() was given"
+                "locks: give store= the engine that the system was given"
             )
+
+    @property
+    def _tables(self) -> list[str]:
+        return [source.table.name for source in self._sources.values() if isinstance(source, Source)]
 
     def _capabilities(self, *, installed: bool) -> Capabilities:
         return Capabilities(
@@ -150,7 +168,7 @@ class SqlBase:
         return Release(self._library, effects, self._clock.now, self._lock_timeout, connection, attempt, journal)
 
 
-_NOT_INSTALLED = (
+NOT_INSTALLED = (
     "there is no table lastlook_effect, so the database cannot tell what became of an attempt: call gate.install() "
     "once, and say by gate.assert_outcome() what became of this one"
 )
@@ -174,6 +192,8 @@ class Sql(SqlBase):
         models: mapped classes or tables; the kind of their rows is the table's name.
         queries: named queries as evidence; `bindparam()`s are the parts of the key.
         public: `kind.field` whose values may stand in explanations.
+        version: of a model or table, the field that every write moves: one that went backwards, as after a restore,
+            makes the row unverifiable. Nothing else compares it.
         lock_timeout: how many seconds one try waits for a lock.
 
     Raises:
@@ -185,17 +205,34 @@ class Sql(SqlBase):
         self,
         engine: Engine,
         /,
-        *models: type[Any] | Table,
+        *models: type[Any] | Table[Any],
         queries: Mapping[str, Executable] | None = None,
         public: Iterable[str] = (),
+        version: Mapping[Any, str] | None = None,
         lock_timeout: float = 0.25,
     ) -> None:
         if hasattr(engine, "sync_engine"):
             raise DeclarationError("Sql() got an AsyncEngine: use AsyncSql with AsyncGate")
         if not isinstance(cast("object", engine), Engine):
             raise DeclarationError(f"Sql() takes an engine first, not {type(engine).__name__}: create_engine(url)")
-        super().__init__(engine, models, queries=queries or {}, public=public, lock_timeout=lock_timeout)
+        super().__init__(
+            engine, models, queries=queries or {}, public=public, version=version or {}, lock_timeout=lock_timeout
+        )
         self.engine: Engine = engine
+        self._alone = threading.RLock() if isinstance(engine.pool, StaticPool) else None
+
+    @contextlib.contextmanager
+    def _connected(self) -> Generator[Connection]:
+        """A connection that nobody else is using.
+
+        Raises:
+            Busy: there is one connection, and the caller has a transaction open on it.
+        """
+        with self._alone or contextlib.nullcontext():
+            self._dialect.check_pool(self.engine.pool)
+            with self.engine.connect() as connection:
+                self._dialect.check_connection(connection)
+                yield connection
 
     # The System port.
 
@@ -205,9 +242,9 @@ class Sql(SqlBase):
 
         def read() -> Sequence[Observation | Unreadable]:
             try:
-                with self.engine.connect() as connection:
+                with self._connected() as connection:
                     return batch.read(connection)
-            except SQLAlchemyError as error:
+            except (Busy, SQLAlchemyError) as error:
                 return self._unreadable(len(addresses), error)
 
         return read
@@ -225,21 +262,22 @@ class Sql(SqlBase):
 
     def _has_table(self) -> bool:
         if self._installed is None:
-            with self.engine.connect() as connection:
+            with self._connected() as connection:
                 self._installed = self._look_for_table(connection)
         return self._installed
 
-    def check_store(self, store: Store, /) -> None:
+    def check_gate(self, store: Store, /, *, asynchronous: bool) -> None:
         """Called when a gate connects, before any effect.
 
         Raises:
-            DeclarationError: the store has the same file open through another engine.
+            DeclarationError: the gate is an AsyncGate; the store has the same file open through another engine; or a
+                table is in an attached database.
         """
-        if getattr(store, "engine", None) is None or self.shares_engine(store):
-            return
-        with self.engine.connect() as connection:
-            mine = self._dialect.file_of(connection)
-        self._refuse_one_file(store, os.path.realpath(mine) if mine else "")
+        if asynchronous:
+            raise DeclarationError("Sql() cannot be awaited: use AsyncSql with AsyncGate")
+        with self._connected() as connection:
+            self._dialect.refuse_tables(connection, self._tables)
+            self._refuse_one_file(store, self._dialect.file_of(connection))
 
     def install(self) -> None:
         """Create the table `lastlook_effect` unless it is there."""
@@ -250,36 +288,44 @@ class Sql(SqlBase):
         """The intent's target row, if there is one."""
         if not self._has_table():
             return None
-        with self.engine.connect() as connection:
+        with self._connected() as connection:
             return self._effects.find(connection, intent_id)
 
     def apply(self, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
         """Lock, compare, run the body, mark and commit, in one transaction on a connection of its own."""
-        self._has_table()
-        with self.engine.connect() as connection:
-            release = self._release(connection, attempt, journal)
+        try:
+            self._has_table()
+            with self._connected() as connection:
+                return self._apply(self._release(connection, attempt, journal), connection)
+        except Busy as error:
+            return ApplyResult(Applied.BUSY, reason=str(error))
+
+    def _apply(self, release: Release, connection: Connection) -> ApplyResult:
+        try:
+            body = release.open()
+            if isinstance(body, ApplyResult):
+                return body
+            permit = SqlPermit(body, connection)
             try:
-                refused = release.open()
-                if refused is not None or release.body is None:
-                    return refused or ApplyResult(Applied.UNKNOWN)
-                permit = SqlPermit(release.body, connection)
-                try:
-                    value = attempt.body(permit)
-                    permit.flush()
-                except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
-                    return release.fail(error)
-                finally:
-                    permit.end()
-                return release.conclude(value)
+                value = body.attempt.body(permit)
+                permit.flush()
+            except Exception as error:  # noqa: BLE001 - raised on to the caller of the gate
+                return release.fail(error)
             finally:
-                release.end()
+                permit.end()
+            return release.conclude(value)
+        finally:
+            release.end()
 
     def close(self, intent_id: str, attempt: int, /) -> CloseResult:
         """End an attempt for good, or say that it has committed; it waits for a rival no longer than `lock_timeout`."""
-        if not self._has_table():
-            return CloseResult(Applied.UNKNOWN, reason=_NOT_INSTALLED)
-        with self.engine.connect() as connection:
-            return close_attempt(self._library, self._effects, self._lock_timeout, connection, intent_id, attempt)
+        try:
+            if not self._has_table():
+                return CloseResult(Applied.UNKNOWN, reason=NOT_INSTALLED)
+            with self._connected() as connection:
+                return close_attempt(self._library, self._effects, self._lock_timeout, connection, intent_id, attempt)
+        except Busy as error:
+            return CloseResult(Applied.UNKNOWN, reason=str(error))
 
 
 def _near(name: str, known: Iterable[str]) -> str:

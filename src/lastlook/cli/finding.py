@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import importlib
 import inspect
+import itertools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lastlook.errors import LastlookError
 from lastlook.gate import AsyncGate, Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
     from lastlook.ports import Store
 
@@ -22,8 +23,8 @@ __all__ = ["LEAST", "Mistake", "Place", "find_gate", "find_intent", "opened", "p
 
 LEAST = 6
 """The least characters of an id that stand for it."""
-_ID = 26
-"""The characters of a whole id."""
+_NAMED = 5
+"""How many candidates a message names."""
 
 
 class Mistake(Exception):
@@ -119,11 +120,15 @@ def opened(where: str | None, store_url: str | None) -> Generator[Place]:
         LastlookError: there is no such gate, it is not connected, or there is no such store.
     """
     if store_url is not None:
-        yield Place("the store", None, _store_at(store_url), lambda answer: answer)
+        from lastlook.store.sql import SqlStore  # dear to import
+
+        with contextlib.closing(SqlStore(store_url)) as opened_store:
+            yield Place("this store", None, cast("Store", opened_store), lambda answer: answer)
         return
     named = str(where)
     gate = find_gate(named)
-    store = gate._runtime().store  # noqa: SLF001 - the command is the library's own
+    runtime = gate._runtime()  # noqa: SLF001 - the command is the library's own
+    store = runtime.store
     if not store.durable:
         print(
             f"lastlook: {named} keeps its intents in memory, so there is nothing to show but what this process itself "
@@ -135,15 +140,18 @@ def opened(where: str | None, store_url: str | None) -> Generator[Place]:
         def wait(answer: Any) -> Any:
             return runner.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
-        yield Place(named, gate, store, wait)
+        try:
+            yield Place(named, gate, store, wait)
+        finally:
+            # The connections of an asynchronous engine belong to this runner's loop, and would outlive it.
+            for part in (store, *dict.fromkeys(runtime.systems.values())):
+                dispose = getattr(getattr(part, "engine", None), "dispose", None)
+                if inspect.iscoroutinefunction(dispose):
+                    wait(dispose())
 
 
 async def _awaited(answer: Any) -> Any:
     return await answer
-
-
-def _store_at(url: str) -> Store:
-    raise Mistake(f"no store can be opened at {url!r} yet")
 
 
 def find_intent(place: Place, given: str) -> str:
@@ -155,22 +163,10 @@ def find_intent(place: Place, given: str) -> str:
     beginning = given.strip().lower()
     if len(beginning) < LEAST:
         raise Mistake(f"{given!r} is too short to name an intent: give {LEAST} characters of its id or more")
-    found: list[str] = []
-    for intent_id in _beginning(place, beginning):
-        found.append(intent_id)
-        if len(found) > 5:
-            break
+    found: list[str] = list(itertools.islice(place.wait(place.store.intents(beginning)), _NAMED + 1))
     if len(found) == 1:
         return found[0]
     if not found:
         raise Mistake(f"no intent of {place.named} has an id that begins with {beginning!r}")
-    several = ", ".join(found[:5]) + (", and others" if len(found) > 5 else "")
+    several = ", ".join(found[:_NAMED]) + (", and others" if len(found) > _NAMED else "")
     raise Mistake(f"{beginning!r} is the beginning of several ids: {several}")
-
-
-def _beginning(place: Place, beginning: str) -> Iterator[str]:
-    if len(beginning) >= _ID:
-        if place.wait(place.store.load(beginning)) is not None:
-            yield beginning
-        return
-    yield from place.wait(place.store.intents(beginning))

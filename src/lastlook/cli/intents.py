@@ -57,7 +57,9 @@ class _Listed:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         place = self._place
-        for intent_id in place.wait(place.store.pending()):
+        for intent_id, effect in place.wait(place.store.news(0)).intents:
+            if self._effect not in (None, effect):
+                continue
             if self.count == self._limit:
                 self.stopped = True
                 return
@@ -69,9 +71,8 @@ class _Listed:
                 continue
             if stored is None or stored.row.state.terminal:
                 continue  # it ended meanwhile
-            if self._effect is None or stored.record.effect == self._effect:
-                self.count += 1
-                yield _row(stored)
+            self.count += 1
+            yield _row(stored)
 
 
 def _row(stored: Stored) -> dict[str, Any]:
@@ -158,7 +159,11 @@ def reconcile(options: Any) -> int:
     """Resolve what can be resolved, and print what became of each."""
     where, _ = places(options, store=False, intent="none")
     with opened(where, None) as place:
-        verdicts: list[Verdict[Any]] = place.wait(cast("AsyncGate", place.gate).reconcile())  # of either colour
+        try:
+            verdicts: list[Verdict[Any]] = place.wait(cast("AsyncGate", place.gate).reconcile())  # of either colour
+        except IntegrityError as damage:  # all others were seen to
+            print(f"lastlook: {damage}", file=sys.stderr)
+            return 1
         rows = [_resolved(verdict) for verdict in verdicts]
         unknown = sum(verdict.applied is Applied.UNKNOWN for verdict in verdicts)
         if options.json:

@@ -173,7 +173,9 @@ def _look(story: Story, step: Step, *, reveal: bool) -> list[str]:
     said: list[str] = []
     if "changed" in body:
         changed = body["changed"]
-        said.append(f"This had changed: {_list(changed)}." if changed else "Nothing that it rests on had changed.")
+        doubtful = any(each[2] is None and each[0] in story.demands for each in body["findings"])
+        had = "This had changed, or could not be read" if doubtful else "This had changed"
+        said.append(f"{had}: {_list(changed)}." if changed else "Nothing that it rests on had changed.")
     ran = {each["label"]: each["holds"] for each in body.get("premises", ())}
     held = [_demand(story, label) for label, holds in ran.items() if holds is True]
     if held:
@@ -308,7 +310,7 @@ def _demand(story: Story, label: str) -> str:
 
 def _time(iso: str) -> str:
     day, _, clock = iso.removesuffix("Z").partition("T")
-    return f"{day} at {clock} UTC"
+    return f"{day} at {clock.partition('.')[0]} UTC"  # to the second; the JSON form has the whole
 
 
 def _list(names: Iterable[str]) -> str:

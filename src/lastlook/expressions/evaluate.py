@@ -358,11 +358,11 @@ def _field(ref: RefNode, path: Path, slots: SlotTable) -> Compiled:
     def field(env: Env) -> Value:
         if env.touched is not None:
             env.touch(slot, path)
-        observation = env.slots[slot]
+        observation: Any = env.slots[slot]
         if observation is None:
             observation = env.fetch(slot)
         try:
-            value: Any = observation.value[name]  # type: ignore[index]  # a row, or it has no field
+            value: Any = observation.value[name]
         except (LookupError, TypeError):
             return reach(env)
         return reach(env) if value is ABSENT else value

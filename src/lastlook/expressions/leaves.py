@@ -41,8 +41,9 @@ def truth(field: tuple[int, str], long_way: Compiled, *, wanted: bool) -> Compil
 
     def is_wanted(env: Env) -> Value:
         if env.touched is None:
+            found: Any = env.slots
             try:
-                value: Any = env.slots[slot].value[name]  # type: ignore[union-attr,index,call-overload]
+                value: Any = found[slot].value[name]
             except _GONE:
                 return long_way(env)
             if value is wanted:
@@ -96,7 +97,7 @@ def _of_fields(
                 a, b = found[slot].value[name], found[other_slot].value[other_name]
             except _GONE:
                 return long_way(env)
-            kind = type(a)
+            kind: type[Any] = type(a)
             if kind is type(b) and kind in plain:
                 return test(a, b)
         return long_way(env)
@@ -110,12 +111,13 @@ def _of_field(
     slot, name = field
     match other.op, other.args:
         case "lit", (constant,) if type(constant) in plain:
-            kind_of_constant = type(constant)
+            kind_of_constant: type[Any] = type(constant)
 
             def compare_constant(env: Env) -> Value:
                 if env.touched is None:
+                    found: Any = env.slots
                     try:
-                        a: Any = env.slots[slot].value[name]  # type: ignore[union-attr,index,call-overload]
+                        a: Any = found[slot].value[name]
                     except _GONE:
                         return long_way(env)
                     if type(a) is kind_of_constant:
@@ -127,12 +129,13 @@ def _of_field(
 
             def compare_argument(env: Env) -> Value:
                 if env.touched is None:
+                    found: Any = env.slots
                     try:
-                        a: Any = env.slots[slot].value[name]  # type: ignore[union-attr,index,call-overload]
+                        a: Any = found[slot].value[name]
                         b = env.arguments[argument]
                     except _GONE:
                         return long_way(env)
-                    kind = type(a)
+                    kind: type[Any] = type(a)
                     if kind is type(b) and kind in plain:
                         return test(a, b)
                 return long_way(env)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-import hashlib
+import itertools
 import os
 import threading
 from collections import deque
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from lastlook import canonical
 from lastlook.canonical import freeze
-from lastlook.errors import CanonicalError, IntegrityError, UnknownIntent
-from lastlook.ports import Appended, Created, IntentRow, JournalEntry, Stored
+from lastlook.errors import CanonicalError, UnknownIntent
+from lastlook.ports import Appended, Created, IntentRow, JournalEntry, News, Stored
 from lastlook.records import EPOCH, State, microseconds
 from lastlook.store.bodies import RECORD_BYTES, intent_body, intent_from_body
+from lastlook.store.chains import GENESIS, chain_digest, check_chain
 from lastlook.wanted import wanted_system
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from lastlook.ports import Append, Bound, System
     from lastlook.records import IntentRecord
 
-__all__ = ["MemoryStore", "chain_digest"]
-
-_GENESIS = ""
+__all__ = ["MemoryStore"]
 
 # An enum's member costs a look-up by name each time, at nearly the price of a premise.
 _OPEN = State.OPEN
@@ -44,12 +43,6 @@ _WINDOW = 64
 """How many records may wait to be written before each new proposal writes two of them."""
 _BOUND = 1024
 """How many may wait before each new record writes one: where many are refused and nothing is proposed."""
-
-
-def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int, body: bytes) -> str:
-    """The digest that chains a record to the one before it (SHA-256 over the canonical form of both)."""
-    head = canonical.encode((previous, intent_id, seq, kind, at_us))
-    return "sha256:" + hashlib.sha256(len(head).to_bytes(8, "big") + head + body).hexdigest()
 
 
 class _Written:
@@ -111,7 +104,7 @@ class _Chain:
         for seq in range(len(self.encoded), len(self.entries)):
             kind, at, _ = self.entries[seq]
             encoded, at_us = self.write(seq), microseconds(at)
-            previous = self.encoded[-1].digest if self.encoded else _GENESIS
+            previous = self.encoded[-1].digest if self.encoded else GENESIS
             digest = chain_digest(previous, intent_id, seq, kind, at_us, encoded)
             self.encoded.append(JournalEntry(intent_id, seq, kind, at_us, encoded, digest))
         return self.encoded
@@ -209,8 +202,15 @@ class MemoryStore:
         with self._lock:
             return [name for name, chain in self._chains.items() if not chain.state.terminal]
 
+    def news(self, after: int, /) -> News:
+        """The pending intents that were stored since a mark, oldest first."""
+        with self._lock:
+            chains = itertools.islice(self._chains.items(), after, None)
+            pending = [(name, chain.record.effect) for name, chain in chains if not chain.state.terminal]
+            return News(self.created, tuple(pending))
+
     def intents(self, prefix: str = "", /) -> Iterable[str]:
-        """The ids of all intents that begin so, ended ones too, in the order of the ids."""
+        """The ids of all intents, ended ones too, that begin so, in their order."""
         with self._lock:
             return sorted(name for name in self._chains if name.startswith(prefix))
 
@@ -227,20 +227,7 @@ class MemoryStore:
         """
         with self._lock:
             chain = self._chain(intent_id)
-            journal, previous = chain.journal(), _GENESIS
-            for seq, entry in enumerate(journal):
-                expected = chain_digest(previous, intent_id, seq, entry.kind, entry.at_us, entry.body)
-                if (entry.intent_id, entry.seq, entry.digest) != (intent_id, seq, expected):
-                    raise IntegrityError(
-                        f"record {seq} of intent {intent_id} is not what was written: "
-                        "do not release it, restore the store"
-                    )
-                previous = entry.digest
-            if len(journal) != chain.seq + 1:
-                raise IntegrityError(
-                    f"intent {intent_id} has {len(journal)} records where {chain.seq + 1} were written: "
-                    "its tail was cut"
-                )
+            check_chain(intent_id, chain.journal(), chain.seq)
 
     def reopened(self) -> MemoryStore:
         """A store with the same records, decoded from their bytes: what a fresh process would find.
