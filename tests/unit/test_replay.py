@@ -211,7 +211,7 @@ def test_rows_come_from_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every premise's evaluation replaced by true, the gate releases each unsafe case."""
     unsafe = [case for case in own() if not case.release]
     assert not any(atr(case).released for case in unsafe)
-    monkeypatch.setattr("lastlook.contract.compile_expression", lambda _expression, _slots: lambda _env: True)
+    monkeypatch.setattr("lastlook.contract.declared.compile_expression", lambda _expression, _slots: lambda _env: True)
     assert [case.case_id for case in unsafe if not atr(case).released] == []
 
 
