@@ -115,6 +115,7 @@ class Runtime:
             store=self.store,
             plan=self.plan,
             remember=self.remember,
+            together=self._together,
             limits=limits,
         )
         handlers: Mapping[type[Any], Callable[[Any], Any]] = {
@@ -223,6 +224,9 @@ class Runtime:
             await cast("Any", self.store).aclose()
 
     # Intents.
+
+    def _together(self, effect: str) -> bool:
+        return self._shared and self._targets[effect].shares_engine(self.store)
 
     def remember(self, proposed: Proposed) -> None:
         """Compile a new intent and put it among the pending ones."""

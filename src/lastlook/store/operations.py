@@ -224,6 +224,23 @@ class Operations:
 
     def append(self, cursor: Any, append: Append, at: dt.datetime) -> Appended:
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
+        if append.proposal is not None:
+            return self._first(cursor, append, *append.proposal, at)
+        return self._append(cursor, append, at)
+
+    def _first(
+        self, cursor: Any, append: Append, record: IntentRecord, proposed_at: dt.datetime, at: dt.datetime
+    ) -> Appended:
+        """A transition and the proposal that comes with it: both, or neither."""
+        cursor.execute("SAVEPOINT lastlook_first")
+        created = self.create(cursor, record, proposed_at, None).ok
+        appended = self._append(cursor, append, at) if created else Appended(ok=False)
+        if not appended.ok:
+            cursor.execute("ROLLBACK TO SAVEPOINT lastlook_first")
+        cursor.execute("RELEASE SAVEPOINT lastlook_first")
+        return appended
+
+    def _append(self, cursor: Any, append: Append, at: dt.datetime) -> Appended:
         intent_id, seq = append.intent_id, append.seq
         found = self._stand(cursor, intent_id=intent_id).fetchone() if _possible(intent_id) else None
         if found is None or found[1] != seq:
