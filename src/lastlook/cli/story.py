@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.errors import CanonicalError, DeclarationError, IntegrityError
-from lastlook.expressions import Env, Expr, SlotTable, compile_expression, from_json, say
+from lastlook.expressions import Env, Expr, SlotTable, compile_expression, from_json
+from lastlook.expressions.prose import say
 from lastlook.records import EPOCH, SCHEMA, State
 from lastlook.store.bodies import RECORD_BYTES, intent_from_body
 
