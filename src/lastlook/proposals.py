@@ -11,7 +11,16 @@ from lastlook.answers import transition
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Judge, Load, Now, Read
-from lastlook.errors import Applied, DeclarationError, EffectStopped, KeyReused, Outcome, StoreBusy, UnknownIntent
+from lastlook.errors import (
+    Applied,
+    CanonicalError,
+    DeclarationError,
+    EffectStopped,
+    KeyReused,
+    Outcome,
+    StoreBusy,
+    UnknownIntent,
+)
 from lastlook.evaluation import Evaluation, findings_of, hidden_names
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable, hidden_name
@@ -252,9 +261,18 @@ def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Pr
                 addresses = tuple(env.missing.values())
                 evaluation.observe(addresses, (yield Read(addresses)))
             except Unverifiable as unverifiable:
-                reason = f"what it acts on cannot be named: {unverifiable.reason}; nothing was stored"
-                raise _stop(draft, Outcome.BLOCK, NOTHING_SEEN, reason) from unverifiable
-    return tuple(values)
+                raise _unnamed(draft, unverifiable.reason) from unverifiable
+    key = tuple(values)
+    try:
+        canonical.identity("key", key)
+    except CanonicalError as error:
+        raise _unnamed(draft, "a part of its key is nothing that names a row") from error
+    return key
+
+
+def _unnamed(draft: Draft, why: str) -> EffectStopped:
+    reason = f"what it acts on cannot be named: {why}; nothing was stored"
+    return _stop(draft, Outcome.BLOCK, NOTHING_SEEN, reason)
 
 
 def _existing(stored: Stored, draft: Draft, digest: str) -> Proposed:

@@ -451,6 +451,27 @@ def test_a_target_named_through_evidence_is_recorded_without_its_key() -> None:
     assert gate(intent).committed
 
 
+@pytest.mark.parametrize("how", ["propose", "transaction", "one-shot"])
+def test_a_target_whose_key_is_no_name_is_refused(how: str) -> None:
+    """Where evidence gives a list for a key, nothing is stored, and the stop says that the target has no name."""
+    store = MemoryStore()
+    gate = Gate(Memory(orders={"o-1": {"email": [MARK], "ok": True}}, customers={MARK: {}}), store=store)
+
+    @gate.effect(target=customer, premises=[block_unless(order.ok)])
+    def block(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("customers", MARK, blocked=True)
+
+    with pytest.raises(
+        EffectStopped, match="what it acts on cannot be named: a part of its key is nothing that"
+    ) as stop:
+        {"propose": block.propose, "one-shot": block}.get(how, lambda key: gate.transaction().propose(block, key))(
+            "o-1"
+        )
+    assert stop.value.verdict.outcome is Outcome.BLOCK
+    assert MARK not in stop.value.verdict.explain()
+    assert list(store.intents()) == []
+
+
 def test_what_an_agent_read_through_evidence_is_told_without_its_key() -> None:
     """Differences, edges and failed reads of rows that an agent reached through evidence show no key."""
     desk = Desk(premises=[block_unless(~order.refunded)])
