@@ -461,12 +461,15 @@ def test_a_target_whose_key_is_no_name_is_refused(how: str) -> None:
     def block(permit: MemoryPermit, order_id: str) -> None:
         permit.change("customers", MARK, blocked=True)
 
+    ways: dict[str, Callable[[str], object]] = {
+        "propose": block.propose,
+        "transaction": lambda key: gate.transaction().propose(block, key),
+        "one-shot": block,
+    }
     with pytest.raises(
         EffectStopped, match="what it acts on cannot be named: a part of its key is nothing that"
     ) as stop:
-        {"propose": block.propose, "one-shot": block}.get(how, lambda key: gate.transaction().propose(block, key))(
-            "o-1"
-        )
+        ways[how]("o-1")
     assert stop.value.verdict.outcome is Outcome.BLOCK
     assert MARK not in stop.value.verdict.explain()
     assert list(store.intents()) == []
