@@ -37,14 +37,6 @@ class Apart(MemoryStore):
     durable = True
 
 
-class SameEngine(Apart):
-    """A store that says it has the target's engine."""
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__()
-        self.engine = engine
-
-
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine."""
     asyncio.run(work)
@@ -57,7 +49,7 @@ class Shop:
         self.plain = open_shop(path)
         self.engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
         self.system = AsyncSql(self.engine, Order, Policy)
-        self.gate = AsyncGate(self.system, store=SameEngine(self.engine) if same else Apart())
+        self.gate = AsyncGate(self.system, store=self.engine if same else Apart())
         order = row(Order, arg.order_id)
         policy = row(Policy, order.region)
         gate = self.gate

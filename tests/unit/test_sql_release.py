@@ -47,14 +47,6 @@ class Apart(MemoryStore):
     durable = True
 
 
-class SameEngine(Apart):
-    """A store that says it has the target's engine."""
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__()
-        self.engine = engine
-
-
 @pytest.fixture
 def engine(tmp_path: Path) -> Generator[Engine]:
     """A shop."""
@@ -696,7 +688,7 @@ def test_a_commit_that_readers_hold_up_is_busy_and_lands_later(tmp_path: Path) -
 
 def test_same_engine_shares_one_transaction(engine: Engine) -> None:
     """No attempt is opened beside it: a lost intent, or a lane that is taken, leaves nothing behind."""
-    gate, act = declare(engine, SameEngine(engine))
+    gate, act = declare(engine, engine)
     intent = act.propose("o-1", amount=Decimal(80))
     with interpose(gate, lambda: gate.withdraw(intent)):
         verdict = gate(intent)

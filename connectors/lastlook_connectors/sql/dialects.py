@@ -112,6 +112,9 @@ class Dialect(Protocol):
         ...
 
 
+_FULL = 2
+"""What an acknowledged effect needs of `PRAGMA synchronous` to survive a loss of power, in WAL mode too."""
+
 _LOCKED = (
     "the database is locked by another writer: if that is a transaction of your own, such as a session with writes "
     "that it has not committed, end it before the effect is released"
@@ -156,7 +159,7 @@ class SQLite:
         """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts."""
         raw: Any = connection.connection.dbapi_connection
         isolation, autocommit = raw.isolation_level, getattr(raw, "autocommit", None)
-        before: int | None = None
+        undo: list[str] = []
         try:
             if (
                 autocommit is True or autocommit is False
@@ -168,8 +171,11 @@ class SQLite:
             connection.begin()
             if self.is_open(connection):  # a listener of the engine's has begun one; it would be a deferred one
                 connection.exec_driver_sql("ROLLBACK")
-            before = int(connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one())
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+            for pragma, ours in (("busy_timeout", int(patience * 1000)), ("synchronous", _FULL)):
+                found = int(connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one())
+                if found != ours and (pragma != "synchronous" or found < ours):  # a caller's stronger one stays
+                    undo.append(f"PRAGMA {pragma} = {found}")
+                    connection.exec_driver_sql(f"PRAGMA {pragma} = {ours}")
             try:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             except DBAPIError as error:
@@ -180,19 +186,19 @@ class SQLite:
         finally:
             if not (connection.closed or connection.invalidated):
                 try:
-                    self._restore(connection, before)
+                    self._restore(connection, undo)
                     raw.isolation_level = isolation
                     if autocommit is True or autocommit is False:
                         raw.autocommit = autocommit
                 except SQLAlchemyError as error:  # the pool makes another one, with the caller's own settings
                     connection.invalidate(error)
 
-    def _restore(self, connection: Connection, before: int | None) -> None:
+    def _restore(self, connection: Connection, undo: Sequence[str]) -> None:
         connection.rollback()
         if self.is_open(connection):  # SQLAlchemy may leave that out for a driver that seems to be in autocommit
             connection.exec_driver_sql("ROLLBACK")
-        if before is not None:
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
+        for statement in undo:
+            connection.exec_driver_sql(statement)
         connection.rollback()
 
     def commit(self, connection: Connection, /) -> None:

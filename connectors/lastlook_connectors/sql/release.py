@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
-from lastlook.errors import Applied, EffectNotBound, IntegrityError
+from lastlook.errors import Applied, EffectNotBound, IntegrityError, StoreBusy
 from lastlook.ports import ApplyResult, CloseResult
 from lastlook.records import Observation, microseconds
 from lastlook_connectors.sql.dialects import Busy
@@ -193,7 +193,7 @@ class Release:
 
     def _definite(self, error: Exception) -> ApplyResult:
         """An error before the commit: nothing was applied."""
-        if isinstance(error, Busy):
+        if isinstance(error, (Busy, StoreBusy)):
             return ApplyResult(Applied.BUSY, reason=str(error))
         if self._dialect.is_busy(error):
             return ApplyResult(Applied.BUSY, reason=f"the database is locked: {told(error)}")

@@ -177,11 +177,6 @@ NOT_INSTALLED = (
 class Sql(SqlBase):
     """Tables and queries of one database: evidence, and a target whose effects land only while it still holds.
 
-    ```python
-    gate = Gate(Sql(engine, Order, Policy, public=["orders.status"]), store=engine)
-    order = row(Order, arg.order_id)
-    ```
-
     A row is read as the ORM would load it: every mapped column that is not deferred and whose type has a canonical
     form. A row's token is a digest of its content, so that no version column is needed. The caller's engine, pool and
     sessions are used as they are and left as they were.
