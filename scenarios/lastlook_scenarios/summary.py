@@ -373,7 +373,8 @@ class Summary:
         found.pairs += 1
         found.double += row.commits > 1
         found.zero += row.commits == 0
-        if (row.first, row.second).count("COMMITTED") != row.commits:
+        said = (row.first, row.second).count("COMMITTED")
+        if not row.commits == (min(said, 1) if row.over == "intent" else said):  # the loser hears of the winner's commit
             self.disagreements.append(
                 f"race {row.repetition}/{row.pair} for one {row.over}: the verdicts are {row.first} and {row.second}, "
                 f"and the target has {row.commits} effects"
