@@ -1,8 +1,8 @@
 """The binding boundary on SQLite: one history, and what the target checks when the effect is applied decides its end.
 
-A refund is validated under a limit of 100, a second connection lowers the limit to 50, and then the effect is attempted.
-Where the policy is among what the target checks, the attempt is rejected and the next look blocks. Where it is not, the
-refund is paid: no matter whether the policy's row lies in another database or in the very same one.
+A refund is validated under a limit of 100, a second connection lowers the limit to 50, and then the effect is
+attempted. Where the policy is among what the target checks, the attempt is rejected and the next look blocks. Where it
+is not, the refund is paid, no matter whether the policy's row lies in another database or in the very same one.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class _Bench:
         _Base.metadata.create_all(engine)
         file = folder / ("policies.db" if history.policy == EXTERNAL else "orders.db")
         self._owner = stack.enter_context(closing(sqlite3.connect(file)))
+        self._owner.execute("PRAGMA journal_mode = WAL")
         self._owner.execute(
             "CREATE TABLE policies (id TEXT PRIMARY KEY, most INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT 1)"
         )

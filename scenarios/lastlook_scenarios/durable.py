@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lastlook_scenarios.cells import Change, Pattern
 
-__all__ = ["METHODS", "ResumptionFailed", "trial"]
+__all__ = ["METHODS", "ResumptionFailed", "trials"]
 
 METHODS: Final = ("NoCheck", "VersionAbort", "FullScan", "ATR")
 
@@ -32,43 +32,29 @@ class ResumptionFailed(Exception):
     """The fresh process did not answer for each of its files."""
 
 
-def trial(of: Pattern, number: int, *, alone: bool) -> Iterator[DurableRow]:
-    """Every method on every cell of a pattern, once.
+def trials(of: Pattern, numbers: Sequence[int], *, alone: bool) -> Iterator[DurableRow]:
+    """Every method on every cell of a pattern, in each of the numbered trials.
 
     Args:
         of: the pattern.
-        number: of the trial.
-        alone: whether each cell gets a fresh process of its own; else a method's five cells share one, to which each
-            file is new all the same.
+        numbers: of the trials.
+        alone: whether each cell of each trial gets a fresh process of its own; else a method's cells share one, to
+            which each file is new all the same.
     """
     with tempfile.TemporaryDirectory(prefix="lastlook-cells-") as folder:
         for method in METHODS:
-            files = [Path(folder) / f"{method}-{change.name}.db" for change in of.changes]
-            shown = [_before(file, of, method) for file in files]
-            for file, change in zip(files, of.changes, strict=True):
-                with closing(sqlite3.connect(file)) as second:
-                    cells.make(second, change)
-            answers = (
-                [answer for file in files for answer in _resumed(method, of, [file])]
-                if alone
-                else _resumed(method, of, files)
-            )
-            for file, change, before, answer in zip(files, of.changes, shown, answers, strict=True):
-                yield _row(of, change, number, method, _After(file, of, change, before), answer)
-
-
-def _before(file: Path, of: Pattern, method: str) -> cells.Tables:
-    """Put everything on record, let the workflow decide and checkpoint, and close; what was shown to it."""
-    with closing(sqlite3.connect(file)) as first:
-        cells.create(first, of)
-        shown = cells.tables(first, of)
-        if method != "ATR":
-            durable_baselines.checkpoint(first, of)
-    if method == "ATR":
-        from lastlook_scenarios import durable_shop
-
-        durable_shop.checkpoint(str(file), of.name)
-    return shown
+            due = [
+                _Cell(Path(folder) / f"{method}-{number}-{change.name}.db", of, change, number)
+                for number in numbers
+                for change in of.changes
+            ]
+            for cell in due:
+                cell.checkpoint(method)
+                cell.change_it()
+            together = [[cell] for cell in due] if alone else [due]
+            for some in together:
+                for cell, answer in zip(some, _resumed(method, of, [cell.file for cell in some]), strict=True):
+                    yield cell.row(method, answer)
 
 
 def _resumed(method: str, of: Pattern, files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -86,44 +72,73 @@ def _resumed(method: str, of: Pattern, files: Sequence[Path]) -> list[dict[str, 
     return [json.loads(line) for line in lines]
 
 
-class _After:
-    """A cell's file when all is over: what was in force when the effect was due, and what took place."""
+class _Cell:
+    """One cell of one trial, in a file of its own."""
 
-    def __init__(self, file: Path, of: Pattern, change: Change, shown: cells.Tables) -> None:
-        with closing(sqlite3.connect(file)) as third:
-            ((self.effects,),) = third.execute(f"SELECT count(*) FROM {cells.LEDGER}").fetchall()  # noqa: S608
-            ((self.flagged,),) = third.execute(
-                f"SELECT count(*) FROM {of.target[0]} WHERE id = ? AND {_FLAGS[of.name]}",  # noqa: S608 - from here
-                (of.target[1],),
-            ).fetchall()
-        with closing(sqlite3.connect(":memory:")) as world:  # the change alone, without the effect
-            cells.create(world, of)
-            cells.make(world, change)
-            self.truth = oracle.judge(of.name, shown, cells.tables(world, of), of.arguments)
+    def __init__(self, file: Path, of: Pattern, change: Change, number: int) -> None:
+        self.file = file
+        self._of = of
+        self._change = change
+        self._number = number
+        self._shown: cells.Tables = {}
+
+    def checkpoint(self, method: str) -> None:
+        """Put everything on record, let the workflow decide and checkpoint, and close."""
+        with closing(sqlite3.connect(self.file)) as first:
+            first.execute("PRAGMA journal_mode = WAL")
+            cells.create(first, self._of)
+            self._shown = cells.tables(first, self._of)
+            if method != "ATR":
+                durable_baselines.checkpoint(first, self._of)
+        if method == "ATR":
+            from lastlook_scenarios import durable_shop
+
+            durable_shop.checkpoint(str(self.file), self._of.name)
+
+    def change_it(self) -> None:
+        """Another actor's write, on another connection."""
+        with closing(sqlite3.connect(self.file)) as second:
+            cells.make(second, self._change)
+
+    def row(self, method: str, answer: dict[str, Any]) -> DurableRow:
+        """What the method answered, what took place, and what was right."""
+        effects, flagged = self._took_place()
+        applied, outcome = answer["applied"], answer["outcome"]
+        objection = ""
+        if not applied == effects == flagged:
+            objection = f"said {applied}, {effects} in the ledger, {flagged} in the target"
+        elif applied != (outcome in ("KEEP", "REFRESH")):
+            objection = f"{outcome}, and applied is {applied}"
+        return DurableRow(
+            trial=self._number,
+            pattern=self._of.name,
+            change=self._change.name,
+            expected=self._change.outcome,
+            expected_reasons=reasons_text(self._change.reasons),
+            oracle=self._truth(),
+            method=method,
+            outcome=outcome,
+            reasons=reasons_text(answer["reasons"]),
+            premises=answer["premises"],
+            released=int(effects > 0),
+            objection=objection,
+        )
+
+    def _took_place(self) -> tuple[int, int]:
+        """How many effects are in the ledger, and how many in the target."""
+        table, key = self._of.target
+        flagged = f"SELECT count(*) FROM {table} WHERE id = ? AND {_FLAGS[self._of.name]}"  # noqa: S608 - from here
+        with closing(sqlite3.connect(self.file)) as third:
+            ((effects,),) = third.execute(f"SELECT count(*) FROM {cells.LEDGER}").fetchall()  # noqa: S608 - as above
+            ((in_target,),) = third.execute(flagged, (key,)).fetchall()
+        return effects, in_target
+
+    def _truth(self) -> str:
+        """What the business rules say of the change alone, without the effect."""
+        with closing(sqlite3.connect(":memory:")) as world:
+            cells.create(world, self._of)
+            cells.make(world, self._change)
+            return oracle.judge(self._of.name, self._shown, cells.tables(world, self._of), self._of.arguments)
 
 
 _FLAGS: Final = {"office": "invited", "cloud": "restarted"}
-
-
-def _row(
-    of: Pattern, change: Change, number: int, method: str, after: _After, answer: dict[str, Any]
-) -> DurableRow:
-    objection = ""
-    if not answer["applied"] == after.effects == after.flagged:
-        objection = f"said {answer['applied']}, {after.effects} in the ledger, {after.flagged} in the target"
-    elif answer["applied"] != (answer["outcome"] in ("KEEP", "REFRESH")):
-        objection = f"{answer['outcome']}, and applied is {answer['applied']}"
-    return DurableRow(
-        trial=number,
-        pattern=of.name,
-        change=change.name,
-        expected=change.outcome,
-        expected_reasons=reasons_text(change.reasons),
-        oracle=after.truth,
-        method=method,
-        outcome=answer["outcome"],
-        reasons=reasons_text(answer["reasons"]),
-        premises=answer["premises"],
-        released=int(after.effects > 0),
-        objection=objection,
-    )

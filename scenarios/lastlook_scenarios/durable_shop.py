@@ -1,5 +1,7 @@
 """The durable cells as a user of lastlook would write them: mapped classes as they are, effects, a gate on one engine.
 
+The tables have versions, for the baselines; these classes do not map them, and nothing here needs them.
+
 A workflow proposes and ends. A fresh process, this module's, opens the same database, finds the pending intent in the
 store and its effect in the versioned registry, and gates it.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine
@@ -42,7 +44,6 @@ class Meeting(_Base):
     title: Mapped[str]
     starts: Mapped[str]
     invited: Mapped[bool]
-    version: Mapped[int]
 
 
 class Room(_Base):
@@ -53,7 +54,6 @@ class Room(_Base):
     seats: Mapped[int]
     in_service: Mapped[bool]
     floor: Mapped[int]
-    version: Mapped[int]
 
 
 class Incident(_Base):
@@ -65,7 +65,6 @@ class Incident(_Base):
     service: Mapped[str]
     title: Mapped[str]
     restarted: Mapped[bool]
-    version: Mapped[int]
 
 
 class Service(_Base):
@@ -76,7 +75,6 @@ class Service(_Base):
     healthy: Mapped[int]
     region: Mapped[str]
     release: Mapped[str]
-    version: Mapped[int]
 
 
 class Note(_Base):
@@ -85,7 +83,6 @@ class Note(_Base):
     __tablename__ = "notes"
     id: Mapped[str] = mapped_column(primary_key=True)
     text: Mapped[str]
-    version: Mapped[int]
 
 
 class Done(_Base):
@@ -108,7 +105,6 @@ class OfficePolicy(_OfficeBase):
     id: Mapped[str] = mapped_column(primary_key=True)
     most_invited: Mapped[int]
     assistant_may_invite: Mapped[bool]
-    version: Mapped[int]
 
 
 class _CloudBase(DeclarativeBase):
@@ -123,7 +119,6 @@ class CloudPolicy(_CloudBase):
     freeze: Mapped[bool]
     most_restarted: Mapped[int]
     agent_may_restart: Mapped[bool]
-    version: Mapped[int]
 
 
 _MODELS: dict[str, tuple[type[Any], ...]] = {
@@ -195,7 +190,6 @@ def _cloud(gate: Gate) -> Effect[..., str]:
 def _carry_out(session: Session, model: type[Any], key: str, flag: str, what: str) -> str:
     found = session.get_one(model, key)
     setattr(found, flag, True)
-    found.version += 1
     session.add(Done(what=what, by="ATR"))
     return what
 
@@ -206,9 +200,7 @@ def checkpoint(file: str, name: str) -> None:
     with opened(file, name) as (gate, effect):
         tx = gate.transaction()
         models = {model.__tablename__: model for model in _MODELS[name]}
-        reads = {
-            (table, key): tx.read(row(models[table], key)) for table, found in of.rows.items() for key in found
-        }
+        reads = {(table, key): tx.read(row(models[table], key)) for table, found in of.rows.items() for key in found}
         tx.decide(f"{name} is due", rests_on=[reads[of.target]])
         tx.propose(effect, **of.arguments)
 
@@ -218,7 +210,6 @@ def resume(file: str, name: str) -> dict[str, Any]:
     with opened(file, name) as (gate, _):
         (intent,) = gate.pending()
         verdict = gate(intent)
-        gate.verify() if hasattr(gate, "verify") else None
         return {
             "outcome": verdict.outcome.name,
             "reasons": [finding.because for finding in verdict.findings],

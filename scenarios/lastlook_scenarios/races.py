@@ -118,9 +118,8 @@ def _proposed(file: str, pairs: int) -> list[tuple[str, str]]:
         gate, refund = _gate(engine)
         gate.install()
         with closing(sqlite3.connect(file)) as connection:
-            connection.executemany(
-                "INSERT INTO orders VALUES (?, 0)", [(f"o-{pair}",) for pair in range(1, pairs + 1)]
-            )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executemany("INSERT INTO orders VALUES (?, 0)", [(f"o-{pair}",) for pair in range(1, pairs + 1)])
             connection.commit()
         proposed: list[tuple[str, str]] = []
         for pair in range(1, pairs + 1):

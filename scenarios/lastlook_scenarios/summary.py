@@ -374,7 +374,8 @@ class Summary:
         found.double += row.commits > 1
         found.zero += row.commits == 0
         said = (row.first, row.second).count("COMMITTED")
-        if not row.commits == (min(said, 1) if row.over == "intent" else said):  # the loser hears of the winner's commit
+        heard = min(said, 1) if row.over == "intent" else said  # of one intent, both may hear that it is committed
+        if row.commits != heard:
             self.disagreements.append(
                 f"race {row.repetition}/{row.pair} for one {row.over}: the verdicts are {row.first} and {row.second}, "
                 f"and the target has {row.commits} effects"

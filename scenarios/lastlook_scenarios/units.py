@@ -64,7 +64,7 @@ class Options:
         trials: unsafe trials in a repetition at each omission rate, for each way of linking.
         pairs: of gates that race, in a repetition.
         durable: trials of each durable cell and method.
-        alone: whether each of these resumes in a process of its own; else the five cells of a pattern share one.
+        alone: whether each of these resumes in a process of its own; else all that a method has of a pattern share one.
         boundary: how often each history of the binding boundary is repeated.
         calls: timed calls of each validation in one round of the scaling.
     """
@@ -110,9 +110,12 @@ class Unit(NamedTuple):
 def plan(options: Options) -> list[Unit]:
     """All units, in the order in which they are begun and in which their rows are counted."""
     units = [Unit(stage) for stage in ("table2", "closures", "unavailable", "boundary")]
-    units += [Unit("durable", trial, pattern) for trial in range(1, options.durable + 1) for pattern in PATTERNS]
+    trials = range(1, options.durable + 1)
+    if options.durable and not options.alone:
+        trials = range(1)  # all of them in one unit
+    units += [Unit("durable", trial, pattern) for trial in trials for pattern in PATTERNS]
     for repetition in range(1, options.repetitions + 1):
-        units.append(Unit("races", repetition))
+        units += [Unit("races", repetition)] if options.pairs else []
         units.append(Unit("scaling", repetition))
         units += [Unit("traces", repetition, workload) for workload in WORKLOADS]
         units += [Unit("omission", repetition, workload) for workload in WORKLOADS]
@@ -135,7 +138,7 @@ def size(unit: Unit, options: Options) -> int:
         case "boundary":
             return 3 * options.boundary
         case "durable":
-            return 20
+            return 20 if options.alone else 20 * options.durable
         case "races":
             return options.pairs
         case _:
@@ -193,7 +196,8 @@ def _scaling(unit: Unit, options: Options, _tell: Callable[[int], None]) -> _Row
 def _durable(unit: Unit, options: Options, tell: Callable[[int], None]) -> _Rows:
     from lastlook_scenarios import cells, durable
 
-    return {"durable": _told(durable.trial(cells.pattern(unit.part), unit.repetition, alone=options.alone), tell)}
+    numbers = [unit.repetition] if options.alone else range(1, options.durable + 1)
+    return {"durable": _told(durable.trials(cells.pattern(unit.part), numbers, alone=options.alone), tell)}
 
 
 def _races(unit: Unit, options: Options, tell: Callable[[int], None]) -> _Rows:
