@@ -82,6 +82,16 @@ def test_every_method_that_is_exact_agrees_with_every_own_case() -> None:
     assert replay.tallies["ATR"].agree == replay.tallies["FullScan"].agree == len(own())
 
 
+@pytest.mark.slow
+def test_on_sqlite_the_gate_agrees_with_every_own_case() -> None:
+    """With rows as documents in tables, read through `Sql`, each outcome and each effect is the expected one."""
+    replay = Replay("sqlite")
+    for case in own():
+        replay.add(case)
+    assert [str(disagreement) for disagreement in replay.disagreements] == []
+    assert replay.tallies["ATR"].agree == len(own())
+
+
 class PlainSet(PlainEvaluator):
     """`within` without counting."""
 
