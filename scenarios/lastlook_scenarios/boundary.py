@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lastlook.ports import System
     from lastlook.records import Address
 
-__all__ = ["EXTERNAL", "HISTORIES", "SAME", "History", "PolicyDesk", "histories"]
+__all__ = ["EXTERNAL", "HISTORIES", "SAME", "History", "Order", "Policy", "PolicyDesk", "histories"]
 
 EXTERNAL: Final = "another database"
 SAME: Final = "same database"

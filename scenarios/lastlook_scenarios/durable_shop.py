@@ -27,7 +27,20 @@ if TYPE_CHECKING:
 
     from lastlook.effects import Effect
 
-__all__ = ["checkpoint", "main", "opened", "resume"]
+__all__ = [
+    "CloudPolicy",
+    "Done",
+    "Incident",
+    "Meeting",
+    "Note",
+    "OfficePolicy",
+    "Room",
+    "Service",
+    "checkpoint",
+    "main",
+    "opened",
+    "resume",
+]
 
 
 class _Base(DeclarativeBase):

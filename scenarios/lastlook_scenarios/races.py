@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lastlook.effects import Effect
 
-__all__ = ["OVER", "RaceFailed", "Racer", "run"]
+__all__ = ["OVER", "Order", "RaceFailed", "Racer", "Refund", "run"]
 
 OVER: Final = ("intent", "lane")
 _PATIENCE: Final = 60.0
