@@ -7,6 +7,7 @@ bodies of older ones are written while others propose, so that no record keeps a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import functools
 import itertools
@@ -165,9 +166,9 @@ class MemoryStore:
     def append(self, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:  # noqa: ARG002 - as above
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
-            chain = self._chains.get(append.intent_id)
-            if chain is None and append.proposal is not None:
+            if append.proposal is not None:
                 return self._first(append, *append.proposal, at)
+            chain = self._chains.get(append.intent_id)
             if chain is None or chain.seq != append.seq:
                 return Appended(ok=False)
             record, lanes, state = chain.record, self._lanes, append.state
@@ -203,8 +204,9 @@ class MemoryStore:
 
     def _first(self, append: Append, record: IntentRecord, proposed_at: dt.datetime, at: dt.datetime) -> Appended:
         """A transition and the proposal that comes with it: both, or neither."""
-        self.create(record, proposed_at, None)
-        appended = self.append(append, at)
+        if not self.create(record, proposed_at, None).ok:
+            return Appended(ok=False)
+        appended = self.append(dataclasses.replace(append, proposal=None), at)
         if not appended.ok:
             del self._chains[record.intent_id]
             self.created -= 1

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from lastlook.errors import DeclarationError, StoreBusy, StoreError
+from lastlook.errors import DeclarationError, IntegrityError, StoreBusy, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -132,6 +132,7 @@ def explained(engine: Engine) -> Generator[None]:
     Raises:
         StoreBusy: others kept the file, or all connections of the pool, for too long.
         StoreError: it cannot be used.
+        IntegrityError: there is something where a record or a row was to be written.
     """
     try:
         yield
@@ -148,7 +149,7 @@ def explained(engine: Engine) -> Generator[None]:
         ) from error
 
 
-def _in_words(error: sqlite3.Error, where: str) -> StoreError:
+def _in_words(error: sqlite3.Error, where: str) -> StoreError | IntegrityError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     text = str(error)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -158,10 +159,15 @@ def _in_words(error: sqlite3.Error, where: str) -> StoreError:
         )
     if "no such table: lastlook_" in text:
         return StoreError(f"the store in {where} lacks its tables: call gate.install() once")
-    if "lastlook_" in text and ("no such column" in text or "has no column" in text):
+    if "no such column" in text or "has no column" in text:
         return StoreError(
             f"a table of the store in {where} has other columns than lastlook's: it is not lastlook's, or was changed; "
             "restore it, or give the store a database of its own"
+        )
+    if isinstance(error, sqlite3.IntegrityError):
+        return IntegrityError(
+            f"the store in {where} holds a record or a row that was not written in its turn ({text}): nothing was "
+            "written; restore the store"
         )
     for codes, message in _MESSAGES:
         if code in codes:
