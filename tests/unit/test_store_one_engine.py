@@ -230,3 +230,16 @@ def test_a_locked_database_is_contended_and_leaves_nothing(engine: Engine) -> No
     assert gate(intent).outcome is Outcome.BLOCK
     change(engine, Policy, "uk", limit=Decimal(100))
     assert refund("o-1", amount=Decimal(80)) == "o-1: 80"
+
+
+def test_an_override_by_a_durable_system_stores_with_its_engine(engine: Engine, tmp_path: Path) -> None:
+    """In a test with a database of its own, intents go there, and nothing of it is left at the gate."""
+    gate, refund = declare(engine, engine)
+    gate.install()
+    other = open_shop(tmp_path / "other.db")
+    with gate.override(Sql(other, Order, Policy)):
+        gate.install()
+        assert refund("o-1", amount=Decimal(80)) == "o-1: 80"
+    assert (refunded(other), refunded(engine)) == (True, False)
+    assert (list(journals(other).values()), journals(engine)) == ([["PROPOSED", "COMMITTED"]], {})
+    other.dispose()
