@@ -445,9 +445,12 @@ def _begin_by_recipe(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN")
 
 
-@pytest.mark.parametrize("setting", ["plain", "autocommit", "recipe", "foreign keys", "deferred"])
+@pytest.mark.parametrize(
+    "setting", ["plain", "autocommit", "recipe", "foreign keys", "deferred", "not durable", "extra"]
+)
 def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setting: str) -> None:
     """Whatever the engine does with transactions: a racing write is caught, and afterwards everything is as before."""
+    pragmas = {"foreign keys": "foreign_keys = ON", "not durable": "synchronous = OFF", "extra": "synchronous = EXTRA"}
     options: dict[str, dict[str, Any]] = {
         "autocommit": {"isolation_level": "AUTOCOMMIT"},
         "deferred": {"connect_args": {"isolation_level": "DEFERRED", "timeout": 3}},
@@ -456,9 +459,9 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
     if setting == "recipe":
         engine.dispose()
         _begin_by_recipe(engine)
-    if setting == "foreign keys":
+    if setting in pragmas:
         engine.dispose()
-        event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA foreign_keys = ON"))
+        event.listen(engine, "connect", lambda connection, _: connection.execute(f"PRAGMA {pragmas[setting]}"))
     other = create_engine(f"sqlite:///{tmp_path / 'shop.db'}", connect_args={"timeout": 0.05})
 
     def settings() -> tuple[Any, ...]:
@@ -466,12 +469,15 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
             raw: Any = connection.connection.dbapi_connection
             timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
             keys = connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
-            return raw.isolation_level, timeout, keys, engine.pool.checkedout()  # type: ignore[attr-defined]
+            durability = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+            return raw.isolation_level, timeout, keys, durability, engine.pool.checkedout()  # type: ignore[attr-defined]
 
     blocked: list[str] = []
+    durable: list[int] = []
 
     def body(permit: Any, order_id: str) -> None:
         refund(permit, order_id)
+        durable.append(permit.connection.scalar(text("PRAGMA synchronous")))
         try:
             change(other, Policy, "uk", limit=Decimal(1))
         except OperationalError as error:
@@ -482,6 +488,7 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
     intent = act.propose("o-1")
     assert gate(intent).committed
     assert blocked == ["database is locked"]
+    assert durable == [3 if setting == "extra" else 2]
     assert settings() == was
     change(engine, Order, "o-1", refunded=False)
     raced = act.propose("o-1")
@@ -695,3 +702,51 @@ def test_same_engine_shares_one_transaction(engine: Engine) -> None:
     assert verdict.state is State.WITHDRAWN
     assert not refunded(engine)
     assert gate._runtime().systems["orders"].effect_row(intent.id) is None  # type: ignore[attr-defined]
+
+
+def test_same_engine_reads_once_and_commits_once(engine: Engine) -> None:
+    """A gate that finds nothing changed: one SELECT by the look, one by the check, one COMMIT."""
+    gate, act = declare(engine, engine)
+    intent = act.propose("o-1", amount=Decimal(80))
+    evidence: list[str] = []
+    commits: list[Any] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "lastlook_one" in statement:
+            evidence.append(statement)
+
+    event.listen(engine, "commit", commits.append)
+    assert gate(intent).committed
+    # The policy's key is the order's region, and recorded: all that was read is read together.
+    assert [("orders" in statement, "policies" in statement) for statement in evidence] == [(True, True)] * 2
+    assert len(commits) == 1
+
+
+def test_a_crash_after_the_commit_is_a_commit(engine: Engine) -> None:
+    """With one engine the store itself knows: the next gate answers with the stored result, and nothing runs twice."""
+    gate, act = declare(engine, engine)
+    intent = act.propose("o-1", amount=Decimal(80))
+
+    def crash(command: Any, reply: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), failpoint(gate, Apply, after=crash):
+        gate(intent)
+    again, _ = declare(engine, engine)
+    verdict = again(again.intent(intent.id))
+    assert (verdict.committed, verdict.result()) == (True, "o-1: 80")
+
+
+def test_an_override_keeps_its_intents_in_its_own_database(tmp_path: Path) -> None:
+    """A shop's tests give another engine: effects, rows and intents are there, and nowhere else."""
+    engine, other = open_shop(tmp_path / "shop.db"), open_shop(tmp_path / "test.db")
+    gate, act = declare(engine, engine)
+    with gate.override(Sql(other, Order, Policy)):
+        gate.install()
+        assert act("o-1", amount=Decimal(80)) == "o-1: 80"
+        assert refunded(other)
+    assert not refunded(engine)
+    assert gate.pending() == []
+    engine.dispose()
+    other.dispose()

@@ -71,6 +71,14 @@ class Dialect(Protocol):
         """Commit the open writing transaction."""
         ...
 
+    def hold(self, connection: Connection, /) -> None:
+        """Mark where the body begins."""
+        ...
+
+    def let_go(self, connection: Connection, /) -> bool:
+        """Whether what `hold` marked is still there: False if its transaction was ended, whatever was begun since."""
+        ...
+
     def is_open(self, connection: Connection, /) -> bool:
         """Whether the database is in a transaction on this connection."""
         ...
@@ -115,6 +123,8 @@ class Dialect(Protocol):
 _FULL = 2
 """What an acknowledged effect needs of `PRAGMA synchronous` to survive a loss of power, in WAL mode too."""
 
+_LEGACY = -1
+_HELD = "lastlook_body"
 _LOCKED = (
     "the database is locked by another writer: if that is a transaction of your own, such as a session with writes "
     "that it has not committed, end it before the effect is released"
@@ -156,29 +166,30 @@ class SQLite:
 
     @contextlib.contextmanager
     def writing(self, connection: Connection, patience: float, /) -> Generator[None]:
-        """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts."""
+        """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts.
+
+        What is ours alone is executed by the driver, past SQLAlchemy: its listeners have no part in it.
+        """
         raw: Any = connection.connection.dbapi_connection
-        isolation, autocommit = raw.isolation_level, getattr(raw, "autocommit", None)
+        isolation, mode = raw.isolation_level, getattr(raw, "autocommit", _LEGACY)
         undo: list[str] = []
         try:
-            if (
-                autocommit is True or autocommit is False
-            ):  # from Python 3.12 on; else it says that isolation_level rules
+            if mode is not _LEGACY:  # from Python 3.12 on: else isolation_level rules
                 if self.is_open(connection):
-                    connection.exec_driver_sql("ROLLBACK")
-                raw.autocommit = sqlite3.LEGACY_TRANSACTION_CONTROL  # type: ignore[attr-defined,unused-ignore]
+                    _execute(connection, "ROLLBACK")
+                raw.autocommit = _LEGACY
             raw.isolation_level = None  # pysqlite's own handling of transactions: off
             connection.begin()
             if self.is_open(connection):  # a listener of the engine's has begun one; it would be a deferred one
-                connection.exec_driver_sql("ROLLBACK")
+                _execute(connection, "ROLLBACK")
             for pragma, ours in (("busy_timeout", int(patience * 1000)), ("synchronous", _FULL)):
-                found = int(connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one())
+                (found,) = _execute(connection, f"PRAGMA {pragma}")
                 if found != ours and (pragma != "synchronous" or found < ours):  # a caller's stronger one stays
                     undo.append(f"PRAGMA {pragma} = {found}")
-                    connection.exec_driver_sql(f"PRAGMA {pragma} = {ours}")
+                    _execute(connection, f"PRAGMA {pragma} = {ours}")
             try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            except DBAPIError as error:
+                _execute(connection, "BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
                 if self.is_busy(error):
                     raise Busy(_LOCKED) from error
                 raise
@@ -188,23 +199,34 @@ class SQLite:
                 try:
                     self._restore(connection, undo)
                     raw.isolation_level = isolation
-                    if autocommit is True or autocommit is False:
-                        raw.autocommit = autocommit
-                except SQLAlchemyError as error:  # the pool makes another one, with the caller's own settings
+                    if mode is not _LEGACY:
+                        raw.autocommit = mode
+                except (SQLAlchemyError, sqlite3.Error) as error:  # the pool makes another one, set up by the caller
                     connection.invalidate(error)
 
     def _restore(self, connection: Connection, undo: Sequence[str]) -> None:
         connection.rollback()
         if self.is_open(connection):  # SQLAlchemy may leave that out for a driver that seems to be in autocommit
-            connection.exec_driver_sql("ROLLBACK")
+            _execute(connection, "ROLLBACK")
         for statement in undo:
-            connection.exec_driver_sql(statement)
-        connection.rollback()
+            _execute(connection, statement)
 
     def commit(self, connection: Connection, /) -> None:
         """COMMIT by itself first: one that a reader holds up leaves the transaction open; SQLAlchemy's ends it."""
-        connection.exec_driver_sql("COMMIT")
+        _execute(connection, "COMMIT")
         connection.commit()  # for SQLAlchemy's own state, and for who listens to the engine
+
+    def hold(self, connection: Connection, /) -> None:
+        """A savepoint."""
+        _execute(connection, f"SAVEPOINT {_HELD}")
+
+    def let_go(self, connection: Connection, /) -> bool:
+        """Release it, and with it every one that was left open since."""
+        try:
+            _execute(connection, f"RELEASE SAVEPOINT {_HELD}")
+        except sqlite3.Error:
+            return False
+        return True
 
     def is_open(self, connection: Connection, /) -> bool:
         """Whether SQLite is in a transaction, whoever began it."""
@@ -260,6 +282,16 @@ class SQLite:
         """Whether the main database has a table or view of that name."""
         found = connection.exec_driver_sql("SELECT 1 FROM main.sqlite_master WHERE lower(name) = lower(?)", (name,))
         return found.first() is not None
+
+
+def _execute(connection: Connection, statement: str) -> Any:
+    """Execute one of our own statements by the driver; its first row, if it has any."""
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(statement)
+        return cursor.fetchone() if cursor.description else None
+    finally:
+        cursor.close()
 
 
 def _exact(value: Any) -> Any:

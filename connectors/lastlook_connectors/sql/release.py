@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Release", "close_attempt", "differs", "told"]
 
 
-_SAVEPOINT = "lastlook_body"
 _ENDED = "had a body that ended its transaction itself, so that nobody can tell what of it was committed"
 
 
@@ -77,7 +76,7 @@ class Release:
             refused = self._refusal()
             if refused is not None:
                 return refused
-            self._connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
+            self._dialect.hold(self._connection)
             self._body = Body(self._connection, self._attempt)
             return self._body
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing was applied
@@ -161,12 +160,8 @@ class Release:
                 "the check: write through permit.session or permit.connection, or call permit.no_write()"
             )
             return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
-        if not self._dialect.is_open(connection):
+        if not self._dialect.is_open(connection) or not self._dialect.let_go(connection):
             return self._torn(None)
-        try:
-            connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
-        except DBAPIError as error:  # it went with the transaction that the body ended; another was begun since
-            return self._torn(error)
         stored = attempt.encode(value)
         late = self._late()
         if late is not None:
