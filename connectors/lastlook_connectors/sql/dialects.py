@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Float, Numeric
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from lastlook.errors import DeclarationError
+from lastlook.errors import DeclarationError, LastlookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -85,6 +85,10 @@ class Dialect(Protocol):
 
     def is_busy(self, error: BaseException, /) -> bool:
         """Whether an error says that a lock could not be had."""
+        ...
+
+    def told(self, error: BaseException, /) -> str:
+        """An error in words that hold no value of a row, a key or an argument."""
         ...
 
     def decoder(self, kind: TypeEngine[Any], /) -> Callable[[Any], Any] | None:
@@ -235,9 +239,13 @@ class SQLite:
 
     def is_busy(self, error: BaseException, /) -> bool:
         """SQLITE_BUSY and SQLITE_LOCKED, with all their extended codes."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (5, 6)
+        return _code(error) in (5, 6)
+
+    def told(self, error: BaseException, /) -> str:
+        """SQLite's own words name tables and columns, never values; of foreign exceptions only the type is told."""
+        origin = _origin(error)
+        harmless = isinstance(origin, (sqlite3.Error, LastlookError, Busy))
+        return f"{type(origin).__name__}: {origin}" if harmless else type(origin).__name__
 
     def decoder(self, kind: TypeEngine[Any], /) -> Callable[[Any], Any] | None:
         """Numbers as they are stored: SQLite has no decimal type, and a column may hold anything."""
@@ -257,9 +265,7 @@ class SQLite:
 
     def rolls_back_itself(self, error: BaseException, /) -> bool:
         """SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM and SQLITE_INTERRUPT may roll the whole transaction back."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (7, 9, 10, 13)
+        return _code(error) in (7, 9, 10, 13)
 
     def file_of(self, connection: Connection, /) -> str:
         """The file of the main database."""
@@ -282,6 +288,16 @@ class SQLite:
         """Whether the main database has a table or view of that name."""
         found = connection.exec_driver_sql("SELECT 1 FROM main.sqlite_master WHERE lower(name) = lower(?)", (name,))
         return found.first() is not None
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The driver's own exception, where SQLAlchemy's stands around it."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's result code, without what extends it."""
+    return int(getattr(_origin(error), "sqlite_errorcode", 0)) & 0xFF
 
 
 def _execute(connection: Connection, statement: str) -> Any:

@@ -17,7 +17,7 @@ from lastlook_connectors.sql.dialects import Busy, dialect_of
 from lastlook_connectors.sql.effect_table import EFFECTS, METADATA, EffectTable
 from lastlook_connectors.sql.evidence import NAMESPACE, Batch, Library
 from lastlook_connectors.sql.permits import SqlPermit
-from lastlook_connectors.sql.release import Release, close_attempt, told
+from lastlook_connectors.sql.release import Release, close_attempt
 from lastlook_connectors.sql.sources import NamedQuery, Source, source_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class SqlBase:
         return self._dialect.has_table(connection, EFFECTS.name)
 
     def _unreadable(self, count: int, error: Exception) -> tuple[Unreadable, ...]:
-        return (Unreadable(f"{self.name} could not be read: {told(error)}"),) * count
+        return (Unreadable(f"{self.name} could not be read: {self._dialect.told(error)}"),) * count
 
     def _release(self, connection: Connection, attempt: Attempt, journal: Journal | None) -> Release:
         effects = self._effects if self._installed else None
