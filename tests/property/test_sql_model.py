@@ -21,6 +21,7 @@ from sqlalchemy import (
     String,
     Table,
     and_,
+    bindparam,
     create_engine,
     event,
     func,
@@ -149,8 +150,6 @@ def sold(tables: Any, region: str, least: int) -> Any:
 
 def queries() -> dict[str, Any]:
     """The same two in SQL."""
-    from sqlalchemy import bindparam
-
     orders, stock = TABLES["orders"].c, TABLES["stock"].c
     return {
         "spent": select(func.sum(orders.amount)).where(orders.state == bindparam("state")),

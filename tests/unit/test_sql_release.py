@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shop import Base, Order, Policy, change, declare, open_shop
-from sqlalchemy import create_engine, event, select, text, update
+from sqlalchemy import MetaData, Table, create_engine, event, select, text, update
 from sqlalchemy.exc import IntegrityError as DatabaseIntegrityError
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -29,6 +29,7 @@ from lastlook import (
     before,
     block_unless,
     exists,
+    resource,
 )
 from lastlook.commands import Apply
 from lastlook.testing import FakeClock, failpoint, interpose
@@ -398,6 +399,37 @@ def test_of_two_rivals_one_commits(engine: Engine) -> None:
     assert {verdict.outcome for verdict in answers} == {Outcome.KEEP, Outcome.BLOCK}
 
 
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_threads_on_one_gate_commit_each_effect_once(tmp_path: Path, journal: str) -> None:
+    """Two threads for each order, at one gate and one engine: every order is refunded, and by one of them."""
+    engine = open_shop(tmp_path / "shop.db")
+    names = [f"x-{number}" for number in range(12)]
+    with Session(engine) as session:
+        session.execute(text(f"PRAGMA journal_mode = {journal}"))
+        common: dict[str, Any] = {"customer_name": "A", "delivered": True, "region": "uk", "total": Decimal(80)}
+        session.add_all(Order(id=name, **common) for name in names)
+        session.commit()
+    gate, act = declare(engine, engine)
+    committed: list[str] = []
+
+    def work(mine: list[str]) -> None:
+        for name in mine:
+            verdict = gate(gate.transaction().propose(act, name, amount=Decimal(80)))
+            assert verdict.committed or verdict.outcome is Outcome.BLOCK
+            committed.extend([name] * verdict.committed)
+
+    threads = [threading.Thread(target=work, args=(names[half::2],)) for half in (0, 1, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(committed) == sorted(names)
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT count(*), count(committed_at) FROM lastlook_effect")).one()
+        assert (rows[1], connection.scalar(text("SELECT count(*) FROM orders WHERE refunded"))) == (12, 12)
+    engine.dispose()
+
+
 def test_a_version_that_goes_backwards_is_unverifiable(tmp_path: Path) -> None:
     """A declared version tells a restore from a change; without one the values decide."""
     engine = open_shop(tmp_path / "shop.db")
@@ -407,15 +439,11 @@ def test_a_version_that_goes_backwards_is_unverifiable(tmp_path: Path) -> None:
             connection.execute(text("DROP TABLE policies"))
             connection.execute(text('CREATE TABLE policies (region TEXT PRIMARY KEY, "limit" INTEGER, v INTEGER)'))
             connection.execute(text("INSERT INTO policies VALUES ('uk', 100, 7)"))
-        from sqlalchemy import MetaData, Table
-
         table = Table("policies", MetaData(), autoload_with=engine)
         versions = {table: "v"} if options else {}
         system = Sql(engine, Order, table, version=versions)
         system.install()
         gate = Gate(system, store=Apart())
-        from lastlook import resource
-
         policy = resource("policies", "uk")
 
         @gate.effect(target=row(Order, arg.order_id), premises=[block_unless(policy.limit >= 100)])
