@@ -337,7 +337,7 @@ def boundary(raw: Raw, figures: dict[str, Any], detail: dict[str, Any]) -> None:
     ]
     bound = found.get(("same database", "bound"), Counter())
     figures["binding_boundary"] = {
-        "target_only_committed": found.get(("external", "target only"), Counter())["released"],
+        "target_only_committed": found.get(("same database", "target only"), Counter())["released"],
         "bound_rejected": bound["rejected"],
         "of": bound["trials"],
     }

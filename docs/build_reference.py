@@ -77,6 +77,15 @@ PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
         "The system of record in the core, and the store in memory.",
         {"lastlook": "Memory MemoryPermit MemoryStore"},
     ),
+    "sql": (
+        "SQL databases",
+        "Rows, tables and queries of the application's own database as evidence, and as a target.",
+        {
+            "lastlook_connectors.sql": "Sql row SqlPermit SqlConnection METADATA",
+            "lastlook_connectors.sql.asynchronous": "AsyncSql AsyncSqlPermit",
+            "lastlook_connectors.sql.permits": "Permit",
+        },
+    ),
     "testing": (
         "lastlook.testing",
         "For tests of your own effects.",
@@ -109,7 +118,8 @@ class Found(NamedTuple):
 @cache
 def tree_of(module: str) -> ast.Module:
     """The parsed source of a module."""
-    path = ROOT.joinpath("src", *module.split("."))
+    root = "connectors" if module.startswith("lastlook_connectors") else "src"
+    path = ROOT.joinpath(root, *module.split("."))
     return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8"))
 
 

@@ -75,11 +75,11 @@ def change(engine: Engine, model: type[Base], key: object, **fields: object) -> 
         session.commit()
 
 
-def declare(engine: Engine, store: Store, *, clock: Clock | None = None, **options: Any) -> tuple[Gate, Any]:
+def declare(engine: Engine, store: Store | Engine, *, clock: Clock | None = None, **options: Any) -> tuple[Gate, Any]:
     """A gate over the shop and its refund."""
     system = Sql(engine, Order, Policy, **options)
-    system.install()
     gate = Gate(system, store=store) if clock is None else Gate(system, store=store, clock=clock)
+    gate.install()
     order = row(Order, arg.order_id)
     policy = row(Policy, order.region)
 

@@ -60,13 +60,13 @@ def _map(of: Mapping[str, object]) -> Mapping[str, Value]:
     return cast("Mapping[str, Value]", freeze(of))
 
 
-def asked(file: Path, sql: str, *values: Any) -> list[Any]:
+def asked(file: Path | str, sql: str, *values: Any) -> list[Any]:
     """What the file answers, on a connection of its own."""
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute(sql, values).fetchall()
 
 
-def altered(file: Path, sql: str, *values: Any) -> int:
+def altered(file: Path | str, sql: str, *values: Any) -> int:
     """Change the file behind the store's back; the number of rows changed."""
     with closing(sqlite3.connect(file)) as connection, connection:
         return connection.execute(sql, values).rowcount

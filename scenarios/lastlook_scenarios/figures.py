@@ -120,6 +120,7 @@ def _results(figure: Any, summary: Summary) -> None:
         if path != "pre_effect":
             for n, mean in ((reads[0], means[0]), (reads[-1], means[-1])):
                 right.annotate(f"{mean:.1f}", (n, mean), xytext=(0, 6), textcoords="offset points", ha="center")
+    right.margins(x=0.12, y=0.14)
     right.set_xscale("log")
     right.set_yscale("log")
     right.set_xlabel("recorded reads")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "in_detail", "premises_per_change", "table3"]
 
-_TARGET_ONLY: Final = ("external", "target only")
+_TARGET_ONLY: Final = ("same database", "target only")
 _BOUND: Final = ("same database", "bound")
 
 

@@ -40,7 +40,7 @@ _PAPER_TABLE3: Final = {
     "FullScan": ("0.0", "0.0", "6.0", "39.9"),
     "ATR": ("0.0", "0.0", "0.6", "10.8"),
 }
-_WHERE: Final = {"external": "elsewhere", "same database": "in the same database"}
+_WHERE: Final = {"same database": "the same database"}
 _PAPER_TRACES: Final = 210_000
 _PAPER_PAIRS: Final = 7_000
 _PAPER_DURABLE: Final = {"NoCheck": "40", "VersionAbort": "20", "FullScan": "100", "ATR": "100"}
@@ -254,7 +254,7 @@ def _boundary(summary: Summary) -> Iterator[Row]:
         count = found.rejected if bound else found.released
         yield _judged(
             section,
-            f"{binding}, policy {_WHERE.get(policy, policy)}, {'rejected' if bound else 'committed'}",
+            f"{binding}, policy in {_WHERE.get(policy, policy)}, {'rejected' if bound else 'committed'}",
             "100 of 100",
             f"{count} of {found.trials}",
             must=f"{found.trials} of {found.trials}",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FULL",
     "KINDS",
+    "PATTERNS",
     "QUICK",
     "WORKLOADS",
     "Options",
@@ -37,11 +38,15 @@ KINDS: Final[Mapping[str, type[RawRow]]] = {
     "latencies": raw.LatencyRow,
     "omission": raw.OmissionRow,
     "scaling": raw.ScalingRow,
+    "durable": raw.DurableRow,
+    "races": raw.RaceRow,
 }
 """The kind of rows in a file, by the first word of its name."""
 
 WORKLOADS: Final = ("refund", "remediation", "procurement")
 """The workloads by name, in the paper's order."""
+PATTERNS: Final = ("office", "cloud")
+"""The patterns of the durable cells."""
 _STEPS_A_WORD: Final = 100
 
 _T = TypeVar("_T")
@@ -57,6 +62,9 @@ class Options:
         traces: executions of each method in a repetition, all workloads together; rounded up so that every case is run
             equally often.
         trials: unsafe trials in a repetition at each omission rate, for each way of linking.
+        pairs: of gates that race, in a repetition.
+        durable: trials of each durable cell and method.
+        alone: whether each of these resumes in a process of its own; else all that a method has of a pattern share one.
         boundary: how often each history of the binding boundary is repeated.
         calls: timed calls of each validation in one round of the scaling.
     """
@@ -65,12 +73,15 @@ class Options:
     repetitions: int = 1
     traces: int = 6000
     trials: int = 1000
+    pairs: int = 1000
+    durable: int = 10
+    alone: bool = False
     boundary: int = 100
     calls: int = 200
 
 
 QUICK: Final = Options()
-FULL: Final = dataclasses.replace(QUICK, repetitions=7, traces=30_000, trials=5_000, calls=100)
+FULL: Final = dataclasses.replace(QUICK, repetitions=7, traces=30_000, trials=5_000, alone=True, calls=100)
 """As the paper ran it."""
 
 
@@ -99,7 +110,12 @@ class Unit(NamedTuple):
 def plan(options: Options) -> list[Unit]:
     """All units, in the order in which they are begun and in which their rows are counted."""
     units = [Unit(stage) for stage in ("table2", "closures", "unavailable", "boundary")]
+    trials = range(1, options.durable + 1)
+    if options.durable and not options.alone:
+        trials = range(1)  # all of them in one unit
+    units += [Unit("durable", trial, pattern) for trial in trials for pattern in PATTERNS]
     for repetition in range(1, options.repetitions + 1):
+        units += [Unit("races", repetition)] if options.pairs else []
         units.append(Unit("scaling", repetition))
         units += [Unit("traces", repetition, workload) for workload in WORKLOADS]
         units += [Unit("omission", repetition, workload) for workload in WORKLOADS]
@@ -120,7 +136,11 @@ def size(unit: Unit, options: Options) -> int:
         case "omission":
             return options.trials
         case "boundary":
-            return 2 * options.boundary
+            return 3 * options.boundary
+        case "durable":
+            return 20 if options.alone else 20 * options.durable
+        case "races":
+            return options.pairs
         case _:
             return 0
 
@@ -173,6 +193,19 @@ def _scaling(unit: Unit, options: Options, _tell: Callable[[int], None]) -> _Row
     return {"scaling": scaling.measure(options.calls, repetition=unit.repetition)}
 
 
+def _durable(unit: Unit, options: Options, tell: Callable[[int], None]) -> _Rows:
+    from lastlook_scenarios import cells, durable
+
+    numbers = [unit.repetition] if options.alone else range(1, options.durable + 1)
+    return {"durable": _told(durable.trials(cells.pattern(unit.part), numbers, alone=options.alone), tell)}
+
+
+def _races(unit: Unit, options: Options, tell: Callable[[int], None]) -> _Rows:
+    from lastlook_scenarios import races
+
+    return {"races": _told(races.run(options.pairs, repetition=unit.repetition), tell)}
+
+
 def _traces(unit: Unit, options: Options, tell: Callable[[int], None]) -> _Rows:
     from lastlook_scenarios import traces, workloads
 
@@ -200,6 +233,8 @@ _STAGES: Final[Mapping[str, Callable[[Unit, Options, Callable[[int], None]], _Ro
     "unavailable": _unavailable,
     "boundary": _boundary,
     "scaling": _scaling,
+    "durable": _durable,
+    "races": _races,
     "traces": _traces,
     "omission": _omission,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lastlook import canonical
 from lastlook.errors import Applied, CanonicalError, Outcome
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Commit",
+    "FirstCommit",
     "after",
     "answer",
     "drifted",
@@ -49,7 +50,8 @@ def transition(
     """A change of state from what was loaded."""
     make = body if callable(body) else lambda: body
     number = stored.row.attempt if attempt is None else attempt
-    return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make)
+    proposal = None if stored.unsaved is None else (stored.record, stored.unsaved)
+    return Append(stored.record.intent_id, stored.row.seq, kind, state, number, make, proposal=proposal)
 
 
 class Commit(Append):
@@ -61,6 +63,7 @@ class Commit(Append):
     state = _DONE
     owner = None
     deadline_us = None
+    proposal = None
 
     def __init__(self, store: Store, stored: Stored, look: Look, attempt: Attempt, result: Value = None) -> None:
         self.intent_id = attempt.intent_id
@@ -84,6 +87,21 @@ class Commit(Append):
     def record(self) -> Mapping[str, Value]:
         """The explanation of the attempt, and the stored result."""
         return explained(self._look, _COMMITTED, attempt=self._attempt) | {"result": self._result}
+
+
+class FirstCommit(Commit):
+    """As `Commit`, of an intent that goes to the store in this very transaction."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, store: Store, stored: Stored, look: Look, attempt: Attempt) -> None:
+        super().__init__(store, stored, look, attempt)
+        self._stored = stored
+
+    def begin(self, on: Any, /) -> bool:
+        """Store the proposal; False if its id was taken meanwhile."""
+        stored = self._stored
+        return self._store.create(stored.record, cast("dt.datetime", stored.unsaved), None, on).ok
 
 
 def after(stored: Stored, append: Append) -> Stored:

@@ -88,10 +88,12 @@ class _GateBase:
     def override(self, /, *systems: System) -> Generator[None]:
         """Put other systems in place of the connected ones, with a fresh memory store, nothing remembered; for tests.
 
+        Intents about a durable system are stored with its own engine, in tables that `install()` makes.
+
         Raises:
             DeclarationError: a declared effect could never be released on these systems.
         """
-        runtime = self._runtime_of(systems, None, strict_fields=False)
+        runtime = self._runtime_of(systems, _own_engine(systems), strict_fields=False)
         for declared in self._effects.values():
             runtime.add(declared, own=self._connected is None and not self._overrides)
         self._overrides.append(runtime)
@@ -307,6 +309,14 @@ def _handle(stored: Any, intent_id: str, effect: str | None = None) -> Intent[An
         message = f"no intent {intent_id!r}{of} in this gate's store"
         raise UnknownIntent(message)
     return Intent(stored.record.intent_id, stored.record.effect)
+
+
+def _own_engine(systems: Sequence[Any]) -> Engine | None:
+    """The engine of the first system that has a durable one."""
+    for system in systems:
+        if hasattr(system, "engine") and system.capabilities.durable:
+            return cast("Engine", system.engine)
+    return None
 
 
 def _handles(pending: Iterable[tuple[str, str]]) -> list[Intent[Any]]:

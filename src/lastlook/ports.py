@@ -275,11 +275,16 @@ class JournalEntry(Frozen, hidden=("body",)):
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """What the store knows of an intent: the proposal, the row, and the last word's body if it was not the proposal."""
+    """What the store knows of an intent: the proposal, the row, and the last word's body if it was not the proposal.
+
+    Attributes:
+        unsaved: when it was proposed, if it is not in the store yet, but goes there with its first transition.
+    """
 
     record: IntentRecord
     row: IntentRow
     last: Callable[[], Mapping[str, Value]] | None
+    unsaved: dt.datetime | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -289,6 +294,7 @@ class Append:
     Attributes:
         body: builds the record's body; see `record`.
         checks: evidence that the store owns and that must be unchanged (grade RECORDED).
+        proposal: what is stored in the same transaction, unless its id is taken, and when it was proposed.
     """
 
     intent_id: str
@@ -300,6 +306,7 @@ class Append:
     owner: str | None = None
     deadline_us: int | None = None
     checks: tuple[Bound, ...] = ()
+    proposal: tuple[IntentRecord, dt.datetime] | None = None
 
     def record(self) -> Mapping[str, Value]:
         """The record's body; asked for when the record is written, or later, when it is first read."""
@@ -396,8 +403,11 @@ class Store(Protocol):
         """Those of these intents that have ended, or that are not in this store."""
         ...
 
-    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
-        """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition."""
+    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /, on: Any = None) -> Created:
+        """Store a proposal unless its id is taken; with `supersedes`, in one transaction with that transition.
+
+        `on` is the open transaction of a target with the same engine.
+        """
         ...
 
     def load(self, intent_id: str, /) -> Stored | None:

@@ -11,13 +11,23 @@ from lastlook.answers import transition
 from lastlook.arguments import MAX_ARGUMENTS
 from lastlook.canonical import ABSENT
 from lastlook.commands import Create, Judge, Load, Now, Read
-from lastlook.errors import Applied, DeclarationError, EffectStopped, KeyReused, Outcome
+from lastlook.errors import (
+    Applied,
+    CanonicalError,
+    DeclarationError,
+    EffectStopped,
+    KeyReused,
+    Outcome,
+    StoreBusy,
+    UnknownIntent,
+)
 from lastlook.evaluation import Evaluation, findings_of, hidden_names
 from lastlook.events import IntentProposed, ProposalRefused
 from lastlook.expressions import Env, Pending, Unverifiable, hidden_name
 from lastlook.frozen import Frozen
 from lastlook.lifecycle import not_open, withdraw
-from lastlook.protocol import AGAIN, emit, ended_already, finish, load, release
+from lastlook.ports import IntentRow, Stored
+from lastlook.protocol import AGAIN, Taken, emit, ended_already, finish, load, release
 from lastlook.records import (
     SCHEMA,
     Address,
@@ -41,7 +51,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.contract import Contract
-    from lastlook.ports import Append, Stored
+    from lastlook.ports import Append
     from lastlook.protocol import Scene
     from lastlook.records import Path
 
@@ -82,15 +92,25 @@ class Draft(Frozen, hidden=("arguments", "actor")):
 
 
 class Proposed(Frozen, hidden=("seen",)):
-    """A stored intent, and the observations that its proof was made on; none for one that was there before."""
+    """A stored intent, and the observations that its proof was made on; none for one that was there before.
+
+    Attributes:
+        unsaved: when it was proposed, if it is to be stored with its first transition.
+    """
 
     record: IntentRecord
     seen: Mapping[str, Observation]
     existed: bool
+    unsaved: dt.datetime | None = None
 
 
-def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
+def propose(scene: Scene, draft: Draft, *, unsaved: bool = False) -> Protocol[Proposed]:
     """Read all evidence in one batch and, where keys come from evidence, in waves; validate; store the proof.
+
+    Args:
+        scene: what the protocol knows of its gate.
+        draft: what is proposed.
+        unsaved: leave it to its first transition to store the intent, in one transaction.
 
     Raises:
         EffectStopped: a premise is untrue (mode PROVE), or the target cannot be named; nothing was stored.
@@ -118,7 +138,7 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
     lane = (yield from _key_parts(draft, program.lane, evaluation)) if program.lane else None
     now = yield Now()
     record = _record(scene, draft, evaluation, digest, key, lane, now)
-    while True:
+    while not unsaved:
         superseded = (yield from _superseded(scene, draft, record)) if draft.supersedes is not None else None
         created = yield Create(record, superseded)
         if created.existing is not None:
@@ -128,7 +148,7 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
     if scene.emit is not None:
         unproven = tuple(premise.label for premise in record.premises if not premise.proven)
         scene.emit(IntentProposed(record.intent_id, record.effect, unproven))
-    proposed = Proposed(record, env.observations, existed=False)
+    proposed = Proposed(record, env.observations, existed=False, unsaved=now if unsaved else None)
     scene.remember(proposed)
     return proposed
 
@@ -136,17 +156,47 @@ def propose(scene: Scene, draft: Draft) -> Protocol[Proposed]:
 def one_shot(scene: Scene, draft: Draft) -> Protocol[Verdict[Any]]:
     """Propose and release. Without a call key nobody can hold the intent, so a definite stop withdraws it.
 
-    Otherwise a sweep over pending intents could release later what its caller was told had not happened.
+    Otherwise a sweep over pending intents could release later what its caller was told had not happened. Where store
+    and target have one engine, the proposal is stored in the transaction of the effect, or of the refusal.
     """
-    proposed = yield from propose(scene, draft)
-    verdict = yield from release(scene, proposed.record.intent_id)
+    together = draft.supersedes is None and scene.together(draft.contract.name)
+    proposed = yield from propose(scene, draft, unsaved=together)
+    if proposed.unsaved is not None:
+        row = IntentRow(State.OPEN, 0, 0, None, None)
+        try:
+            verdict = yield from release(
+                scene, proposed.record.intent_id, first=Stored(proposed.record, row, None, proposed.unsaved)
+            )
+        except Taken:
+            proposed = yield from propose(scene, draft)
+            verdict = yield from release(scene, proposed.record.intent_id)
+        else:
+            yield from _saved(proposed, verdict)
+    else:
+        verdict = yield from release(scene, proposed.record.intent_id)
     if not draft.keyed and verdict.state is State.OPEN:
         try:
             yield from withdraw(scene, proposed.record.intent_id)
+        except StoreBusy as busy:
+            verdict.error = verdict.error or busy
+            busy.add_note(f"intent {proposed.record.intent_id} stays pending: withdraw it when the store is free")
+            return verdict
+        except UnknownIntent:
+            pass  # the store was locked all the time: there is nothing that could be released later
         except EffectStopped:
             return (yield from release(scene, proposed.record.intent_id))  # somebody's sweep released it meanwhile
         verdict.state = State.WITHDRAWN
     return verdict
+
+
+def _saved(proposed: Proposed, verdict: Verdict[Any]) -> Protocol[None]:
+    """See to it that an intent is stored whose release came to no transition, as where its lane was held."""
+    if verdict.committed or isinstance(verdict.error, StoreBusy) or (yield Load(proposed.record.intent_id)) is not None:
+        return
+    try:
+        yield Create(proposed.record, None)
+    except StoreBusy as busy:
+        verdict.error = verdict.error or busy
 
 
 def _look(draft: Draft, evaluation: Evaluation) -> Protocol[None]:
@@ -211,9 +261,18 @@ def _key_parts(draft: Draft, parts: Sequence[Any], evaluation: Evaluation) -> Pr
                 addresses = tuple(env.missing.values())
                 evaluation.observe(addresses, (yield Read(addresses)))
             except Unverifiable as unverifiable:
-                reason = f"what it acts on cannot be named: {unverifiable.reason}; nothing was stored"
-                raise _stop(draft, Outcome.BLOCK, NOTHING_SEEN, reason) from unverifiable
-    return tuple(values)
+                raise _unnamed(draft, unverifiable.reason) from unverifiable
+    key = tuple(values)
+    try:
+        canonical.identity("key", key)
+    except CanonicalError as error:
+        raise _unnamed(draft, "a part of its key is nothing that names a row") from error
+    return key
+
+
+def _unnamed(draft: Draft, why: str) -> EffectStopped:
+    reason = f"what it acts on cannot be named: {why}; nothing was stored"
+    return _stop(draft, Outcome.BLOCK, NOTHING_SEEN, reason)
 
 
 def _existing(stored: Stored, draft: Draft, digest: str) -> Proposed:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastlook.answers import (
     Commit,
+    FirstCommit,
     after,
     answer,
     drifted,
@@ -24,7 +25,7 @@ from lastlook.answers import (
     transition,
 )
 from lastlook.commands import Apply, Close, FindRow, Judge, Load, Now, Pause, Read, Transit
-from lastlook.errors import Applied, CanonicalError, IntegrityError, Outcome, UnknownEffect, UnknownIntent
+from lastlook.errors import Applied, CanonicalError, IntegrityError, Outcome, StoreBusy, UnknownEffect, UnknownIntent
 from lastlook.evaluation import MAX_WAVES, Evaluation
 from lastlook.events import (
     ApplyAnswered,
@@ -56,6 +57,7 @@ __all__ = [
     "AGAIN",
     "Limits",
     "Scene",
+    "Taken",
     "adopt",
     "emit",
     "ended_already",
@@ -94,6 +96,7 @@ class Scene:
         owner: names this gate in the attempts that it opens.
         plan: compiles a stored intent, or finds the compiled one; raises CanonicalError where the contract drifted.
         remember: takes a newly stored intent among the pending ones.
+        together: whether an effect's first transition can take its proposal with it, in its target's transaction.
         active: the attempts, by intent and number, that this gate is making now; one entry for each thread that is,
             so that none takes another's away.
         emit: told what happens, if anybody listens.
@@ -103,9 +106,14 @@ class Scene:
     store: Store
     plan: Callable[[Stored], Plan]
     remember: Callable[[Any], None]
+    together: Callable[[str], bool]
     limits: Limits = field(default_factory=Limits)
     active: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     emit: Callable[[Event], None] | None = None
+
+
+class Taken(Exception):
+    """The id of an intent that was still to be stored is another's: look at that one."""
 
 
 AGAIN = object()
@@ -127,7 +135,9 @@ _ANSWERS = frozenset({_BUSY, _COMMITTED, Applied.FAILED, _IN_PROGRESS, _REJECTED
 # The last look and the effect, one step.
 
 
-def release(scene: Scene, intent_id: str, *, rejected: Verdict[Any] | None = None) -> Protocol[Verdict[Any]]:
+def release(
+    scene: Scene, intent_id: str, *, rejected: Verdict[Any] | None = None, first: Stored | None = None
+) -> Protocol[Verdict[Any]]:
     """Perform the effect of an intent if what justified it still holds: Algorithm 1, under the state machine.
 
     Load; resolve an open attempt; look at the evidence and the target's row; validate; then refuse, or attempt. A
@@ -137,10 +147,21 @@ def release(scene: Scene, intent_id: str, *, rejected: Verdict[Any] | None = Non
         scene: what the protocol knows of its gate.
         intent_id: names the intent.
         rejected: the verdict of an attempt that was refused just before.
+        first: an intent that is not stored yet; it is, together with its first transition.
+
+    Raises:
+        Taken: another intent has the id of `first`, or nothing was stored because somebody was quicker.
     """
     rejections = 0 if rejected is None else 1
+    unsaved = first
     while True:
-        stored = (yield Load(intent_id)) or _unknown(intent_id)
+        if unsaved is not None:
+            stored, unsaved = unsaved, None
+        else:
+            found = yield Load(intent_id)
+            if first is not None and (found is None or found.record != first.record):
+                raise Taken
+            stored = found or _unknown(intent_id)
         if stored.row.state is not _OPEN or stored.record.expires_us is not None:
             ended = yield from ended_already(scene, stored)
             if ended is AGAIN:
@@ -353,8 +374,11 @@ def _refuse(
 ) -> Protocol[Verdict[Any] | None]:
     """Journal why nothing was released (row 2); None if somebody else moved the intent meanwhile."""
     append = transition(stored, "VERDICT", _OPEN, lambda: explained(look, applied, reason=reason))
-    if not (yield Transit(append)).ok:
-        return None
+    try:
+        if not (yield Transit(append)).ok:
+            return None
+    except StoreBusy as busy:
+        return answer(stored, look, _BUSY, _OPEN, reason=str(busy), error=busy)
     emit(scene, StateChanged, stored.record.intent_id, "VERDICT", _OPEN)
     return answer(stored, look, applied, _OPEN, reason=reason)
 
@@ -401,7 +425,7 @@ def _attempt(stored: Stored, look: Look, row: EffectRow | None) -> Attempt:
 
 def _journal(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Commit:
     """What the target is to record in its own transaction, where that is the store's as well."""
-    journal = Commit(scene.store, stored, look, attempt)
+    journal = (Commit if stored.unsaved is None else FirstCommit)(scene.store, stored, look, attempt)
     if scene.store.evidence is not None:
         journal.checks = look.owned()
     return journal
@@ -446,7 +470,10 @@ def _open(scene: Scene, stored: Stored, look: Look, attempt: Attempt) -> Protoco
         deadline_us=microseconds(deadline),
         checks=look.owned(),
     )
-    appended = yield Transit(append)
+    try:
+        appended = yield Transit(append)
+    except StoreBusy as busy:
+        return answer(stored, look, _BUSY, _OPEN, reason=str(busy), error=busy)
     if appended.holder is not None:
         return lane_held(stored, look, appended.holder)
     if appended.stale:
@@ -487,9 +514,13 @@ def _answered(
     if said.status is _IN_PROGRESS:
         return lane_held(stored, look, said.reason)
     kind = "FENCED" if said.floor else "VERDICT" if journal is not None else said.status.name
-    if not (yield Transit(_refused(stored, look, attempt, said, kind))).ok:
-        return None
-    return answer(stored, look, said.status, _OPEN, reason=look.told(said.reason), error=said.error)
+    state, error = _OPEN, said.error
+    try:
+        if not (yield Transit(_refused(stored, look, attempt, said, kind))).ok:
+            return None
+    except StoreBusy as busy:  # nothing was applied, whatever becomes of the record; an open attempt is closed later
+        state, error = stored.row.state, error or busy
+    return answer(stored, look, said.status, state, reason=look.told(said.reason), error=error)
 
 
 def _refused(stored: Stored, look: Look, attempt: Attempt, said: ApplyResult, kind: str) -> Append:
@@ -583,7 +614,11 @@ def _resolve_unknown(
     closed = yield from _closed(look.plan.record, attempt.number)
     emit(scene, AttemptClosed, attempt.intent_id, attempt.number, closed.status)
     if closed.status is _COMMITTED:
-        yield Transit(Commit(scene.store, stored, look, attempt, closed.stored))
+        try:
+            yield Transit(Commit(scene.store, stored, look, attempt, closed.stored))
+        except Exception as failure:  # noqa: BLE001 - as in `_record_commit`
+            result = look.plan.contract.arguments.restore_result(closed.stored)
+            return answer(stored, look, _COMMITTED, stored.row.state, result=result, error=failure)
         return None
     if closed.status is _NOT_ATTEMPTED:
         reason = "no answer came, and the target closed the attempt"
@@ -594,7 +629,8 @@ def _resolve_unknown(
         if not (yield Transit(transition(stored, "CLOSED", _OPEN, body, attempt=attempt.number))).ok:
             return None
         return answer(stored, look, _REJECTED, _OPEN, reason=reason, error=said.error)
-    if look.plan.one_engine and (yield from load(attempt.intent_id)).row.seq != stored.row.seq:
+    moved = (yield Load(attempt.intent_id)) if look.plan.one_engine else None
+    if moved is not None and moved.row.seq != stored.row.seq:
         return None  # the lost reply was that of a commit, which the store itself knows
     reason = look.told(said.reason) or "no answer came"
     return answer(stored, look, _UNKNOWN, stored.row.state, reason=reason, error=said.error)

@@ -302,6 +302,10 @@ class Read(Frozen):
         """How texts name what was read."""
         return place(self.address, self.path, self.named)
 
+    def __repr__(self) -> str:
+        """Without the key, where it was itself read."""
+        return f"Read({self.place}, {self.token!r}, {self.origin})"
+
 
 class Decision(Frozen):
     """A conclusion and the reads it rests on, as indexes into its intent's reads."""
@@ -330,7 +334,7 @@ class PremiseRecord(Frozen):
     validators: tuple[tuple[str, str, str, str], ...]
 
 
-class IntentRecord(Frozen, hidden=("arguments", "actor", "captured")):
+class IntentRecord(Frozen, hidden=("arguments", "actor", "lane", "captured")):
     """What was proposed, on which evidence and decisions; written once, never changed.
 
     Attributes:

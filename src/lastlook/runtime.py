@@ -117,6 +117,7 @@ class Runtime:
             store=self.store,
             plan=self.plan,
             remember=self.remember,
+            together=self._together,
             limits=limits,
         )
         handlers: Mapping[type[Any], Callable[[Any], Any]] = {
@@ -220,6 +221,9 @@ class Runtime:
             await cast("Any", self.store).aclose()
 
     # Intents.
+
+    def _together(self, effect: str) -> bool:
+        return self._shared and self._targets[effect].shares_engine(self.store)
 
     def remember(self, proposed: Proposed) -> None:
         """Compile a new intent and put it among the pending ones."""
@@ -348,7 +352,8 @@ class Runtime:
             found = release(self.scene, intent_id)
         else:
             found = release_at_once(self.scene, plan)
-        return found if type(found) is Verdict else drive(self, found)
+        verdict: Verdict[Any] = found
+        return verdict if type(found) is Verdict else drive(self, found)
 
     def hinted(self, change: Change) -> list[Preview] | None:
         """The previews of the pending intents that a hint reaches, if one read of each is enough; else None."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 AUDIT = ROOT / "artifact" / "audit.py"
-SMALL = units.Options(traces=15, trials=30, repetitions=2, boundary=2, calls=3, seed=5)
+SMALL = units.Options(traces=15, trials=30, repetitions=2, pairs=2, durable=1, boundary=2, calls=3, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ CLASSES = [
     ("traces-1-procurement", one("outcome", "BLOCK"), "detail.methods.NoCheck.outcomes.BLOCK"),
     ("traces-1-procurement", one("reasons", "another rule", -1), "cases.ATR.matched"),
     ("traces-1-procurement", one("objection", "the preview said KEEP", 2), "cases.FullScan.matched"),
-    ("traces-1-procurement", lambda rows: rows.pop(), "table3.ATR"),
+    ("traces-1-procurement", lambda rows: rows.pop(), "traces: published 30"),
     ("latencies-1-refund", more("atr_ns", 10**9), "detail.latency.ATR.p99_us"),
     ("closures", more("nodes"), "nodes_visited.object"),
     ("closures", one("premises", "1"), "detail.closures.predicate.premises_per_change"),
@@ -134,8 +134,16 @@ CLASSES = [
     ("omission-2-refund", flip("index_only"), "omission.10.index_pct"),
     ("omission-2-refund", flip("omitted"), "detail.omission.10.omitted"),
     ("unavailable", one("outcome", "KEEP"), "unavailable_validators.blocked"),
-    ("boundary", flip("released"), "binding_boundary"),
-    ("boundary", one("released", "0"), "binding_boundary.target_only_committed"),
+    ("boundary", one("released", "1"), "binding_boundary.bound_rejected"),
+    ("boundary", one("released", "0", 2), "binding_boundary.target_only_committed"),
+    ("boundary", one("stale", "0", -1), "detail.boundary[2].released"),
+    ("durable-office", one("outcome", "BLOCK", -2), "durable_cells.ATR.matched"),
+    ("durable-office", one("outcome", "REPLAN"), "detail.durable.NoCheck.outcomes.REPLAN"),
+    ("durable-cloud", more("premises"), "table3.ATR.premises_per_change"),
+    ("durable-cloud", flip("released"), "detail.durable.ATR.false_allows"),
+    ("durable-cloud", one("oracle", "KEEP", -1), "cloud/blocking: oracle"),
+    ("races-1", one("commits", "2"), "races.double"),
+    ("races-2", one("commits", "0", -1), "detail.races.lane.zero"),
     ("scaling-2", lambda rows: [row.update(ns="1") for row in rows if row["round"] == "1"], "scaling.13.hint_us"),
 ]
 

@@ -216,6 +216,23 @@ def test_pending_prints_as_it_reads(sync_desk: Desk, monkeypatch: pytest.MonkeyP
     assert printed == [0] + [1] * 9
 
 
+def test_pending_reads_no_more_than_it_prints(sync_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit, and of one effect, only what is printed is loaded, however many wait."""
+    for number in range(20):
+        sync_desk.propose(number)
+        sync_desk.module.mail.propose(to=f"colleague {number}")
+    store, loaded = sync_desk.gate._runtime().store, []
+    load = store.load
+
+    def counted(intent_id: str) -> Any:
+        loaded.append(intent_id)
+        return load(intent_id)
+
+    monkeypatch.setattr(store, "load", counted)
+    sync_desk.run("pending", sync_desk.where, "--effect", "mail", "--limit", "3")
+    assert len(loaded) == 3
+
+
 def test_pending_passes_over_what_ended_meanwhile(sync_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """An intent that ends between the listing and its turn is not told as pending."""
     first, second = sync_desk.propose(0), sync_desk.propose(1)
@@ -281,13 +298,14 @@ def test_an_id_that_names_not_one_intent_is_a_mistake(desk: Desk, given: str, me
     assert message in err
 
 
-def fresh(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def fresh(folder: Path, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     """What the command prints in a process of its own, run from a folder."""
     script = "import sys; from lastlook.cli import main; raise SystemExit(main(sys.argv[1:]))"
     package = str(Path(lastlook.__file__).parents[1])
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([package, *(str(Path(part).resolve()) for part in sys.path if part)])
     }
+    env["PYTHONIOENCODING"] = encoding
     command = [sys.executable, "-c", script, *arguments]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60)
 
@@ -517,3 +535,12 @@ def test_show_prints_a_gate_of_either_colour(desk: Desk) -> None:
     )
     _, tree = desk.json("show", desk.where)
     assert [effect["effect"] for effect in tree["effects"]] == ["mail", "refund"]
+
+
+def test_a_terminal_without_the_letter_gets_it_written_out(sync_desk: Desk, folder: Path) -> None:
+    """A stream that cannot say a letter is no reason for a traceback."""
+    intent = sync_desk.do(sync_desk.module.mail.propose(to="Zo\u00eb \u6f22"))
+    sync_desk.close()
+    run = fresh(folder, "explain", sync_desk.where, intent.id, "--reveal", encoding="ascii")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "to 'Zo\\xeb \\u6f22'" in run.stdout

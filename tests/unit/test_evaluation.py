@@ -30,7 +30,7 @@ from lastlook_scenarios import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL = units.Options(traces=30, seed=7, trials=60, calls=3)
+SMALL = units.Options(traces=30, seed=7, trials=60, pairs=6, durable=1, calls=3)
 ASKED = ["--traces", "15", "--trials", "30", "--jobs", "1"]
 
 
@@ -38,7 +38,7 @@ ASKED = ["--traces", "15", "--trials", "30", "--jobs", "1"]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer repetitions of what is repeated to steady a time."""
     monkeypatch.setattr(scaling, "READS", (13, 61))
-    monkeypatch.setattr(units, "QUICK", replace(units.QUICK, calls=3))
+    monkeypatch.setattr(units, "QUICK", replace(units.QUICK, calls=3, pairs=0, durable=0, boundary=2))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_json_has_the_agreed_shape(found: evaluation.Evaluation) -> None:
         },
         "table3": {
             "ATR": {"unsafe_released_pct": 0, "safe_replanned_pct": 0, "premises_per_change": 0.6},
-            "FullScan": {"unsafe_released_pct": 0, "safe_replanned_pct": 0, "premises_per_change": 5},
+            "FullScan": {"unsafe_released_pct": 0, "safe_replanned_pct": 0, "premises_per_change": 6},
             "NoCheck": {"unsafe_released_pct": 100, "safe_replanned_pct": 0, "premises_per_change": 0},
             "VersionAbort": {"unsafe_released_pct": 0, "safe_replanned_pct": 100, "premises_per_change": 0},
         },
@@ -95,6 +95,13 @@ def test_json_has_the_agreed_shape(found: evaluation.Evaluation) -> None:
             "10": {"explicit_pct": 10, "conservative_pct": 0, "index_pct": 0},
         },
         "unavailable_validators": {"blocked": 3, "of": 3},
+        "durable_cells": {
+            "ATR": {"matched": 10, "of": 10},
+            "FullScan": {"matched": 10, "of": 10},
+            "NoCheck": {"matched": 4, "of": 10},
+            "VersionAbort": {"matched": 2, "of": 10},
+        },
+        "races": {"pairs": 6, "double": 0, "zero": 0},
         "binding_boundary": {"target_only_committed": 100, "bound_rejected": 100, "of": 100},
         "traces": 30,
     }
@@ -145,13 +152,21 @@ def test_schedules_have_seeds_of_their_own() -> None:
 
 
 def test_a_full_run_is_as_large_as_the_papers() -> None:
-    """Seven repetitions of 10,000 traces in each of three workloads, and 35,000 unsafe trials at each rate."""
+    """Seven repetitions of 10,000 traces in each of three workloads, 35,000 unsafe trials a rate, 7,000 pairs."""
     full = units.FULL
     assert len(workloads.WORKLOADS) * full.repetitions * len(traces.schedule(workloads.named("refund"), 10_000, 1)) == (
         full.repetitions * full.traces
     )
     assert full.repetitions * full.traces == 210_000
     assert full.repetitions * full.trials == 35_000
+    assert full.repetitions * full.pairs == 7_000
+    assert (full.durable, full.alone) == (10, True)
+
+
+def test_the_default_has_every_part() -> None:
+    """The quick run leaves out no stage of the full one."""
+    stages = {unit.stage for unit in units.plan(units.Options())}
+    assert stages == {unit.stage for unit in units.plan(units.FULL)} == set(units.KINDS) - {"latencies"}
 
 
 def test_traces_are_balanced(found: evaluation.Evaluation) -> None:
@@ -255,8 +270,15 @@ def test_a_figure_that_moves_is_a_mismatch(found: evaluation.Evaluation) -> None
         omission={**found.summary.omission, 1: replace(one_percent, conservative=1)},
         unavailable={**found.summary.unavailable, "hanging": ("KEEP", 1)},
         boundary={bound: replace(found.summary.boundary[bound], rejected=99)},
+        durable={**found.summary.durable, "ATR": replace(found.summary.durable["ATR"], matched=9, false_allows=1)},
+        races={"lane": replace(found.summary.races["lane"], double=1, zero=1)},
     )
     assert [sentence.partition(":")[0] for sentence in report.mismatches(moved)] == [
+        "Ten durable cells, ATR, exact outcomes %",
+        "Ten durable cells, ATR, executions matched",
+        "Ten durable cells, ATR, false allows and blocks",
+        "Two connections race, two effects",
+        "Two connections race, no effect",
         "Binding boundary, bound, policy in the same database, rejected",
         "Failure modes, unavailable validators, BLOCK",
         "Omission of the sole critical edge, at 1 %, linked conservatively",

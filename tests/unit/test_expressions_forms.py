@@ -495,6 +495,14 @@ def test_a_key_names_what_was_given_and_only_the_place_of_what_was_read(expr: Ex
     assert not re.search("secret|4[12]", explain(expr, env, public=lambda *_: False))
 
 
+def test_a_key_behind_what_was_not_read_is_not_shown() -> None:
+    """Whether a key may be shown is not known before the row that it comes from is: until then, its place stands."""
+    table, expr = SlotTable(), resource("prices", resource("users", order.region).zone).ok
+    compile_expression(expr, table)
+    text = explain(expr, Env(table, {"order_id": "o-1"}), public=lambda *_: True)
+    assert text == "prices[users[orders/o-1.region].zone].ok cannot be verified: not everything that it names was read"
+
+
 def test_revealing_shows_what_was_found() -> None:
     """Arguments and undeclared values are shown, each once."""
     assert told(order.state == "open", reveal=True).endswith("does not hold: orders/o-1.state is 'secret'")

@@ -474,3 +474,15 @@ def test_long_lists_are_counted() -> None:
     story = read_story(store.journal(intent.id))
     assert "n-11 (text) and 18 more." in note(story)
     assert len(story.as_json(reveal=False)["reads"]) == 61
+
+
+def test_nothing_in_a_note_moves_the_cursor() -> None:
+    """What an agent or a person wrote is told with its control characters written out."""
+    shop = a_shop()
+    transaction = shop.gate.transaction("a\x1b[2Jb")
+    transaction.decide("all is well\r\n\x1b]0;owned\x07 \u202e done")
+    intent = transaction.propose(shop.refund, "o-1", amount=80)
+    text = note(read_story(shop.store.journal(intent.id)))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "a\\x1b[2Jb" in text
+    assert "\\u202e" in text

@@ -31,7 +31,8 @@ from lastlook import (
     unchanged,
 )
 from lastlook.canonical import ABSENT, freeze
-from lastlook.expressions import Env, Expr, SlotTable, call_node, compile_expression, say
+from lastlook.expressions import Env, Expr, SlotTable, call_node, compile_expression
+from lastlook.expressions.prose import say
 
 order: Any = resource("orders", arg.order_id)
 customer: Any = resource("customers", order.email)

@@ -21,8 +21,9 @@ from lastlook.expressions import Env, Pending, SlotTable, Unverifiable, compile_
 from lastlook.records import Observation, Token
 from lastlook_scenarios import cases
 from lastlook_scenarios.cases import WORDS, Case, Node, read_cases
+from lastlook_scenarios.conditions import Conditions
 from lastlook_scenarios.plain import PlainEvaluator, UnverifiableError, full_scan
-from lastlook_scenarios.replay import METHODS, Judged, Replay, atr, condition, main
+from lastlook_scenarios.replay import METHODS, Judged, Replay, atr, main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,6 +80,16 @@ def test_every_method_that_is_exact_agrees_with_every_own_case() -> None:
         replay.add(case)
     assert [str(disagreement) for disagreement in replay.disagreements] == []
     assert replay.tallies["ATR"].agree == replay.tallies["FullScan"].agree == len(own())
+
+
+@pytest.mark.slow
+def test_on_sqlite_the_gate_agrees_with_every_own_case() -> None:
+    """With rows as documents in tables, read through `Sql`, each outcome and each effect is the expected one."""
+    replay = Replay("sqlite")
+    for case in own():
+        replay.add(case)
+    assert [str(disagreement) for disagreement in replay.disagreements] == []
+    assert replay.tallies["ATR"].agree == len(own())
 
 
 class PlainSet(PlainEvaluator):
@@ -211,7 +222,7 @@ def test_rows_come_from_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every premise's evaluation replaced by true, the gate releases each unsafe case."""
     unsafe = [case for case in own() if not case.release]
     assert not any(atr(case).released for case in unsafe)
-    monkeypatch.setattr("lastlook.contract.compile_expression", lambda _expression, _slots: lambda _env: True)
+    monkeypatch.setattr("lastlook.contract.declared.compile_expression", lambda _expression, _slots: lambda _env: True)
     assert [case.case_id for case in unsafe if not atr(case).released] == []
 
 
@@ -225,7 +236,7 @@ def test_the_gate_commits_and_says_why() -> None:
 def test_a_write_that_is_not_committed_is_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that permits, with an effect that did not land, is told as such and agrees with nothing."""
     unknown = SimpleNamespace(outcome=Outcome.KEEP, committed=False, applied=Applied.UNKNOWN, findings=())
-    monkeypatch.setattr("lastlook_scenarios.replay._release", lambda _case: unknown)
+    monkeypatch.setattr("lastlook_scenarios.replay._release", lambda *_: unknown)
     case = named("eq/nine-and-nine-point-zero")
     assert atr(case) == Judged(Outcome.KEEP, released=False, why="the write is UNKNOWN")
     replay = Replay()
@@ -406,7 +417,7 @@ class Draw:
 def judged(node: Node, tables: Tables, arguments: Value, actor: Mapping[str, Value]) -> Value:
     """What lastlook's expression says over these rows: true, false or why it is unverifiable."""
     slots = SlotTable()
-    run = compile_expression(condition(node), slots)
+    run = compile_expression(Conditions().condition(node), slots)
     env = Env(slots, {"document": arguments}, actor)
     for _ in range(4):
         try:

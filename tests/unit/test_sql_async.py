@@ -7,14 +7,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shop import Order, Policy, change, open_shop
-from sqlalchemy import select
+from shop import Base, Order, Policy, change, open_shop
+from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from lastlook import (
     Applied,
     AsyncGate,
     DeclarationError,
+    EffectBlocked,
     Gate,
     MemoryStore,
     Outcome,
@@ -24,7 +25,7 @@ from lastlook import (
 )
 from lastlook.commands import Apply
 from lastlook.testing import failpoint, interpose
-from lastlook_connectors.sql import AsyncSql, Sql, row
+from lastlook_connectors.sql import AsyncSql, AsyncSqlPermit, Sql, row
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -35,14 +36,6 @@ class Apart(MemoryStore):
     """A store that is durable elsewhere."""
 
     durable = True
-
-
-class SameEngine(Apart):
-    """A store that says it has the target's engine."""
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__()
-        self.engine = engine
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -57,7 +50,7 @@ class Shop:
         self.plain = open_shop(path)
         self.engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
         self.system = AsyncSql(self.engine, Order, Policy)
-        self.gate = AsyncGate(self.system, store=SameEngine(self.engine) if same else Apart())
+        self.gate = AsyncGate(self.system, store=self.engine if same else Apart())
         order = row(Order, arg.order_id)
         policy = row(Policy, order.region)
         gate = self.gate
@@ -193,3 +186,29 @@ def test_each_colour_has_its_gate(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="create_async_engine"):
         AsyncSql(shop.plain, Order)  # type: ignore[arg-type]
     run(shop.stop())
+
+
+def test_in_memory() -> None:
+    """A database in memory, whose one connection everybody shares, works under AsyncGate too."""
+    engine = create_async_engine("sqlite+aiosqlite://")
+    system = AsyncSql(engine, Order, Policy)
+    gate = AsyncGate(system)
+    order = row(Order, arg.order_id)
+
+    @gate.effect(target=order, premises=[block_unless(~order.refunded)])
+    async def act(permit: AsyncSqlPermit, order_id: str) -> str:
+        (await permit.session.get_one(Order, order_id)).refunded = True
+        return order_id
+
+    async def work() -> None:
+        async with engine.begin() as connection:
+            await connection.run_sync(Base.metadata.create_all)
+            first = {"id": "o-1", "customer_name": "", "delivered": True, "refunded": False, "region": "", "total": 1}
+            await connection.execute(insert(Order).values(first))
+        await gate.install()
+        assert await act("o-1") == "o-1"
+        with pytest.raises(EffectBlocked):
+            await act("o-1")
+        await engine.dispose()
+
+    run(work())

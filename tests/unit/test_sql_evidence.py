@@ -12,15 +12,19 @@ import pytest
 from sqlalchemy import (
     JSON,
     Column,
+    Date,
     DateTime,
+    Enum,
     ForeignKey,
     Integer,
     Interval,
+    LargeBinary,
     MetaData,
     Numeric,
     PickleType,
     String,
     Table,
+    Uuid,
     bindparam,
     create_engine,
     event,
@@ -341,6 +345,40 @@ def test_a_whole_decimal_names_the_row_of_its_number(engine: Engine, system: Sql
     """1 and Decimal(1) are one key everywhere."""
     put(engine, one_thing(flag=True))
     assert read(system, "things", Decimal("1.0"))["flag"] is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "named"),
+    [
+        (Integer(), -7, -7),
+        (String(), "a", "a"),
+        (Numeric(10, 2), Decimal("80.10"), Decimal("80.1")),
+        (Numeric(10, 2), Decimal(80), 80),
+        (Date(), dt.date(2026, 2, 3), dt.date(2026, 2, 3)),
+        (Uuid(), uuid.UUID(int=7), uuid.UUID(int=7)),
+        (LargeBinary(), b"\x00a", b"\x00a"),
+        (Enum(Colour), Colour.BLUE, "b"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_keys_of_every_type(engine: Engine, kind: Any, key: Any, named: Any) -> None:
+    """A key is bound as its column stores it: it finds its own row, and its neighbour finds none."""
+    table = Table("keyed", MetaData(), Column("key", kind, primary_key=True), Column("name", String))
+    table.create(engine)
+    with engine.begin() as connection:
+        connection.execute(table.insert().values(key=key, name="found"))
+    assert read(Sql(engine, table), "keyed", named)["name"] == "found"
+    other = {int: 8, str: "b", Decimal: Decimal("80.2"), dt.date: dt.date(2026, 2, 4), bytes: b"\x00"}
+    absent = "r" if isinstance(kind, Enum) else other.get(type(named), uuid.UUID(int=8))
+    assert read(Sql(engine, table), "keyed", absent) is ABSENT
+
+
+def test_a_moment_is_no_key_of_a_column_without_zones(engine: Engine) -> None:
+    """Its zone would be dropped, and two moments name one row."""
+    table = Table("keyed", MetaData(), Column("key", DateTime, primary_key=True))
+    table.create(engine)
+    moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    assert "a datetime without a zone" in read(Sql(engine, table), "keyed", moment)
 
 
 # --- Queries and whole kinds ------------------------------------------------------------------------------------------

@@ -16,30 +16,6 @@ from lastlook.testing import failpoint, interpose
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lastlook.ports import Append, Appended
-
-
-class SameEngine(MemoryStore):
-    """A store that says it has the target's engine, and takes its records inside the target's transaction."""
-
-    durable = True
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__()
-        self.engine = engine
-        self.seen: list[Any] = []
-
-    def lock(self, intent_id: str, seq: int, on: Any, /) -> bool:
-        """As its base, noting the connection."""
-        self.seen.append(on)
-        return super().lock(intent_id, seq, on)
-
-    def append(self, append: Append, at: Any, /, on: Any = None) -> Appended:
-        """As its base, noting the connection."""
-        if on is not None:
-            self.seen.append(on)
-        return super().append(append, at, on)
-
 
 class Apart(MemoryStore):
     """A store that is durable elsewhere."""
@@ -51,7 +27,7 @@ class Apart(MemoryStore):
 def shop(request: Any, tmp_path: Path) -> Any:
     """A shop, its gate and its refund, with the store elsewhere or in the same engine."""
     engine = open_shop(tmp_path / "shop.db")
-    store = Apart() if request.param == "apart" else SameEngine(engine)
+    store = Apart() if request.param == "apart" else engine
     gate, refund = declare(engine, store)
     yield engine, gate, refund
     engine.dispose()
@@ -170,6 +146,6 @@ def test_one_file_through_two_engines_is_refused(tmp_path: Path) -> None:
     engine = open_shop(tmp_path / "shop.db")
     other = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
     with pytest.raises(DeclarationError, match="give store= the engine"):
-        declare(engine, SameEngine(other))
+        declare(engine, other)
     engine.dispose()
     other.dispose()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shop import Base, Order, Policy, change, declare, open_shop
-from sqlalchemy import create_engine, event, select, text, update
+from sqlalchemy import MetaData, Table, create_engine, event, select, text, update
 from sqlalchemy.exc import IntegrityError as DatabaseIntegrityError
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -29,6 +29,7 @@ from lastlook import (
     before,
     block_unless,
     exists,
+    resource,
 )
 from lastlook.commands import Apply
 from lastlook.testing import FakeClock, failpoint, interpose
@@ -45,14 +46,6 @@ class Apart(MemoryStore):
     """A store that is durable elsewhere."""
 
     durable = True
-
-
-class SameEngine(Apart):
-    """A store that says it has the target's engine."""
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__()
-        self.engine = engine
 
 
 @pytest.fixture
@@ -406,6 +399,37 @@ def test_of_two_rivals_one_commits(engine: Engine) -> None:
     assert {verdict.outcome for verdict in answers} == {Outcome.KEEP, Outcome.BLOCK}
 
 
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_threads_on_one_gate_commit_each_effect_once(tmp_path: Path, journal: str) -> None:
+    """Two threads for each order, at one gate and one engine: every order is refunded, and by one of them."""
+    engine = open_shop(tmp_path / "shop.db")
+    names = [f"x-{number}" for number in range(12)]
+    with Session(engine) as session:
+        session.execute(text(f"PRAGMA journal_mode = {journal}"))
+        common: dict[str, Any] = {"customer_name": "A", "delivered": True, "region": "uk", "total": Decimal(80)}
+        session.add_all(Order(id=name, **common) for name in names)
+        session.commit()
+    gate, act = declare(engine, engine)
+    committed: list[str] = []
+
+    def work(mine: list[str]) -> None:
+        for name in mine:
+            verdict = gate(gate.transaction().propose(act, name, amount=Decimal(80)))
+            assert verdict.committed or verdict.outcome is Outcome.BLOCK
+            committed.extend([name] * verdict.committed)
+
+    threads = [threading.Thread(target=work, args=(names[half::2],)) for half in (0, 1, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(committed) == sorted(names)
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT count(*), count(committed_at) FROM lastlook_effect")).one()
+        assert (rows[1], connection.scalar(text("SELECT count(*) FROM orders WHERE refunded"))) == (12, 12)
+    engine.dispose()
+
+
 def test_a_version_that_goes_backwards_is_unverifiable(tmp_path: Path) -> None:
     """A declared version tells a restore from a change; without one the values decide."""
     engine = open_shop(tmp_path / "shop.db")
@@ -415,15 +439,11 @@ def test_a_version_that_goes_backwards_is_unverifiable(tmp_path: Path) -> None:
             connection.execute(text("DROP TABLE policies"))
             connection.execute(text('CREATE TABLE policies (region TEXT PRIMARY KEY, "limit" INTEGER, v INTEGER)'))
             connection.execute(text("INSERT INTO policies VALUES ('uk', 100, 7)"))
-        from sqlalchemy import MetaData, Table
-
         table = Table("policies", MetaData(), autoload_with=engine)
         versions = {table: "v"} if options else {}
         system = Sql(engine, Order, table, version=versions)
         system.install()
         gate = Gate(system, store=Apart())
-        from lastlook import resource
-
         policy = resource("policies", "uk")
 
         @gate.effect(target=row(Order, arg.order_id), premises=[block_unless(policy.limit >= 100)])
@@ -453,9 +473,12 @@ def _begin_by_recipe(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN")
 
 
-@pytest.mark.parametrize("setting", ["plain", "autocommit", "recipe", "foreign keys", "deferred"])
+@pytest.mark.parametrize(
+    "setting", ["plain", "autocommit", "recipe", "foreign keys", "deferred", "not durable", "extra"]
+)
 def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setting: str) -> None:
     """Whatever the engine does with transactions: a racing write is caught, and afterwards everything is as before."""
+    pragmas = {"foreign keys": "foreign_keys = ON", "not durable": "synchronous = OFF", "extra": "synchronous = EXTRA"}
     options: dict[str, dict[str, Any]] = {
         "autocommit": {"isolation_level": "AUTOCOMMIT"},
         "deferred": {"connect_args": {"isolation_level": "DEFERRED", "timeout": 3}},
@@ -464,9 +487,9 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
     if setting == "recipe":
         engine.dispose()
         _begin_by_recipe(engine)
-    if setting == "foreign keys":
+    if setting in pragmas:
         engine.dispose()
-        event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA foreign_keys = ON"))
+        event.listen(engine, "connect", lambda connection, _: connection.execute(f"PRAGMA {pragmas[setting]}"))
     other = create_engine(f"sqlite:///{tmp_path / 'shop.db'}", connect_args={"timeout": 0.05})
 
     def settings() -> tuple[Any, ...]:
@@ -474,12 +497,15 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
             raw: Any = connection.connection.dbapi_connection
             timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
             keys = connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
-            return raw.isolation_level, timeout, keys, engine.pool.checkedout()  # type: ignore[attr-defined]
+            durability = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+            return raw.isolation_level, timeout, keys, durability, engine.pool.checkedout()  # type: ignore[attr-defined]
 
     blocked: list[str] = []
+    durable: list[int] = []
 
     def body(permit: Any, order_id: str) -> None:
         refund(permit, order_id)
+        durable.append(permit.connection.scalar(text("PRAGMA synchronous")))
         try:
             change(other, Policy, "uk", limit=Decimal(1))
         except OperationalError as error:
@@ -490,6 +516,7 @@ def test_the_callers_engine_is_no_hole_and_stays_as_it_was(tmp_path: Path, setti
     intent = act.propose("o-1")
     assert gate(intent).committed
     assert blocked == ["database is locked"]
+    assert durable == [3 if setting == "extra" else 2]
     assert settings() == was
     change(engine, Order, "o-1", refunded=False)
     raced = act.propose("o-1")
@@ -696,10 +723,58 @@ def test_a_commit_that_readers_hold_up_is_busy_and_lands_later(tmp_path: Path) -
 
 def test_same_engine_shares_one_transaction(engine: Engine) -> None:
     """No attempt is opened beside it: a lost intent, or a lane that is taken, leaves nothing behind."""
-    gate, act = declare(engine, SameEngine(engine))
+    gate, act = declare(engine, engine)
     intent = act.propose("o-1", amount=Decimal(80))
     with interpose(gate, lambda: gate.withdraw(intent)):
         verdict = gate(intent)
     assert verdict.state is State.WITHDRAWN
     assert not refunded(engine)
     assert gate._runtime().systems["orders"].effect_row(intent.id) is None  # type: ignore[attr-defined]
+
+
+def test_same_engine_reads_once_and_commits_once(engine: Engine) -> None:
+    """A gate that finds nothing changed: one SELECT by the look, one by the check, one COMMIT."""
+    gate, act = declare(engine, engine)
+    intent = act.propose("o-1", amount=Decimal(80))
+    evidence: list[str] = []
+    commits: list[Any] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "lastlook_one" in statement:
+            evidence.append(statement)
+
+    event.listen(engine, "commit", commits.append)
+    assert gate(intent).committed
+    # The policy's key is the order's region, and recorded: all that was read is read together.
+    assert [("orders" in statement, "policies" in statement) for statement in evidence] == [(True, True)] * 2
+    assert len(commits) == 1
+
+
+def test_a_crash_after_the_commit_is_a_commit(engine: Engine) -> None:
+    """With one engine the store itself knows: the next gate answers with the stored result, and nothing runs twice."""
+    gate, act = declare(engine, engine)
+    intent = act.propose("o-1", amount=Decimal(80))
+
+    def crash(command: Any, reply: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), failpoint(gate, Apply, after=crash):
+        gate(intent)
+    again, _ = declare(engine, engine)
+    verdict = again(again.intent(intent.id))
+    assert (verdict.committed, verdict.result()) == (True, "o-1: 80")
+
+
+def test_an_override_keeps_its_intents_in_its_own_database(tmp_path: Path) -> None:
+    """A shop's tests give another engine: effects, rows and intents are there, and nowhere else."""
+    engine, other = open_shop(tmp_path / "shop.db"), open_shop(tmp_path / "test.db")
+    gate, act = declare(engine, engine)
+    with gate.override(Sql(other, Order, Policy)):
+        gate.install()
+        assert act("o-1", amount=Decimal(80)) == "o-1: 80"
+        assert refunded(other)
+    assert not refunded(engine)
+    assert gate.pending() == []
+    engine.dispose()
+    other.dispose()

@@ -226,3 +226,19 @@ def test_a_gate_keeps_its_intents_in_the_applications_database(engine: Engine) -
     with pytest.raises(EffectBlocked):
         refund("o-1")  # type: ignore[operator]  # an effect
     assert (gate.pending(), other.pending()) == ([], [])
+
+
+def test_a_record_put_in_after_the_load_stops_the_append(store: SqlStore, file: Path) -> None:
+    """Where something stands in the next record's place, nothing is written over or beside it."""
+    store.create(proposal("i-1"), NOW, None)
+    altered(
+        file,
+        "INSERT INTO lastlook_journal SELECT intent_id, 1, kind, 0, body, digest, 0, 0 FROM lastlook_journal LIMIT 1",
+    )
+    with pytest.raises(IntegrityError, match="not written in its turn"):
+        store.append(transit("i-1", 0), NOW)
+    altered(file, "DELETE FROM lastlook_journal WHERE seq = 1")
+    store.verify("i-1")
+    altered(file, "UPDATE lastlook_intent SET head = 'sha256:0'")
+    with pytest.raises(IntegrityError, match="record 0 of intent i-1"):
+        store.append(transit("i-1", 0), NOW)

@@ -6,10 +6,15 @@ import dataclasses
 import datetime as dt
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shop import Order as DatabaseOrder
+from shop import Policy as DatabasePolicy
+from shop import change, declare, open_shop
+from sqlalchemy.orm import Session
 from systems import Crash, Shop, order, policy
 
 import lastlook
@@ -44,6 +49,7 @@ from lastlook.commands import Apply
 from lastlook.ports import ApplyResult, CloseResult
 from lastlook.proposals import Draft, Mode, Proposed
 from lastlook.records import SCHEMA, EffectRow
+from lastlook.store.sql import SqlStore
 from lastlook.testing import FakeClock, events, failpoint, interpose
 
 if TYPE_CHECKING:
@@ -445,6 +451,30 @@ def test_a_target_named_through_evidence_is_recorded_without_its_key() -> None:
     assert gate(intent).committed
 
 
+@pytest.mark.parametrize("how", ["propose", "transaction", "one-shot"])
+def test_a_target_whose_key_is_no_name_is_refused(how: str) -> None:
+    """Where evidence gives a list for a key, nothing is stored, and the stop says that the target has no name."""
+    store = MemoryStore()
+    gate = Gate(Memory(orders={"o-1": {"email": [MARK], "ok": True}}, customers={MARK: {}}), store=store)
+
+    @gate.effect(target=customer, premises=[block_unless(order.ok)])
+    def block(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("customers", MARK, blocked=True)
+
+    ways: dict[str, Callable[[str], object]] = {
+        "propose": block.propose,
+        "transaction": lambda key: gate.transaction().propose(block, key),
+        "one-shot": block,
+    }
+    with pytest.raises(
+        EffectStopped, match="what it acts on cannot be named: a part of its key is nothing that"
+    ) as stop:
+        ways[how]("o-1")
+    assert stop.value.verdict.outcome is Outcome.BLOCK
+    assert MARK not in stop.value.verdict.explain()
+    assert list(store.intents()) == []
+
+
 def test_what_an_agent_read_through_evidence_is_told_without_its_key() -> None:
     """Differences, edges and failed reads of rows that an agent reached through evidence show no key."""
     desk = Desk(premises=[block_unless(~order.refunded)])
@@ -462,6 +492,29 @@ def test_what_an_agent_read_through_evidence_is_told_without_its_key() -> None:
         transaction.read(customer, order_id="o-1")
     assert MARK not in str(failed.value)
     assert str(failed.value).startswith(f"{NAME} could not be read: ")
+
+
+def test_a_database_that_names_what_moved_is_told_without_its_key(tmp_path: Path) -> None:
+    """The same of a row in a database, in both forms: with the store in its engine, and apart."""
+    for number, own in enumerate((True, False)):
+        engine = open_shop(tmp_path / f"shop-{number}.db")
+        with Session(engine) as session:
+            session.add(DatabasePolicy(region=MARK, limit=100))
+            session.commit()
+        change(engine, DatabaseOrder, "o-1", region=MARK)
+        store = SqlStore(engine if own else f"sqlite:///{tmp_path / 'intents.db'}")
+        gate, refund = declare(engine, store)
+        gate.install()
+        intent, second = (refund.propose("o-1", amount=Decimal(80)) for _ in range(2))
+        limits = iter(range(90, 99))
+        with interpose(gate, lambda: change(engine, DatabasePolicy, MARK, limit=next(limits))):  # noqa: B023 - at once
+            told = gate(intent).explain()
+        change(engine, DatabasePolicy, MARK, limit=1)
+        told += gate(second).explain() + note(read_story(store.journal(intent.id)))
+        assert "policies[orders/o-1.region]" in told
+        assert "moved" in told
+        assert MARK not in told
+        engine.dispose()
 
 
 def test_events_tell_the_whole_address() -> None:

@@ -8,7 +8,7 @@ import enum
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import JSON, PickleType
+from sqlalchemy import JSON, DateTime, PickleType
 from sqlalchemy.types import NullType
 
 from lastlook import canonical
@@ -75,9 +75,12 @@ def encoder_of(kind: TypeEngine[Any], driver: Driver) -> Callable[[Any], Any]:
     keys of different types would name one row.
     """
     python = _python_type(kind)
+    naive = isinstance(kind, DateTime)
     process: Any = kind.dialect_impl(driver).bind_processor(driver)
 
     def encode(part: Any) -> Any:
+        if naive:
+            raise BadKey("a datetime without a zone, which names no moment: a day, a number or a text can be a key")
         value = _fitting(part, python)
         return value if process is None else process(value)
 

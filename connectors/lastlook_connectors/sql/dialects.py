@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Float, Numeric
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from lastlook.errors import DeclarationError
+from lastlook.errors import DeclarationError, LastlookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -71,12 +71,24 @@ class Dialect(Protocol):
         """Commit the open writing transaction."""
         ...
 
+    def hold(self, connection: Connection, /) -> None:
+        """Mark where the body begins."""
+        ...
+
+    def let_go(self, connection: Connection, /) -> bool:
+        """Whether what `hold` marked is still there: False if its transaction was ended, whatever was begun since."""
+        ...
+
     def is_open(self, connection: Connection, /) -> bool:
         """Whether the database is in a transaction on this connection."""
         ...
 
     def is_busy(self, error: BaseException, /) -> bool:
         """Whether an error says that a lock could not be had."""
+        ...
+
+    def told(self, error: BaseException, /) -> str:
+        """An error in words that hold no value of a row, a key or an argument."""
         ...
 
     def decoder(self, kind: TypeEngine[Any], /) -> Callable[[Any], Any] | None:
@@ -112,6 +124,11 @@ class Dialect(Protocol):
         ...
 
 
+_FULL = 2
+"""What an acknowledged effect needs of `PRAGMA synchronous` to survive a loss of power, in WAL mode too."""
+
+_LEGACY = -1
+_HELD = "lastlook_body"
 _LOCKED = (
     "the database is locked by another writer: if that is a transaction of your own, such as a session with writes "
     "that it has not committed, end it before the effect is released"
@@ -153,26 +170,30 @@ class SQLite:
 
     @contextlib.contextmanager
     def writing(self, connection: Connection, patience: float, /) -> Generator[None]:
-        """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts."""
+        """BEGIN IMMEDIATE on a connection whose driver begins nothing by itself for as long as this lasts.
+
+        What is ours alone is executed by the driver, past SQLAlchemy: its listeners have no part in it.
+        """
         raw: Any = connection.connection.dbapi_connection
-        isolation, autocommit = raw.isolation_level, getattr(raw, "autocommit", None)
-        before: int | None = None
+        isolation, mode = raw.isolation_level, getattr(raw, "autocommit", _LEGACY)
+        undo: list[str] = []
         try:
-            if (
-                autocommit is True or autocommit is False
-            ):  # from Python 3.12 on; else it says that isolation_level rules
+            if mode is not _LEGACY:  # from Python 3.12 on: else isolation_level rules
                 if self.is_open(connection):
-                    connection.exec_driver_sql("ROLLBACK")
-                raw.autocommit = sqlite3.LEGACY_TRANSACTION_CONTROL  # type: ignore[attr-defined,unused-ignore]
+                    _execute(connection, "ROLLBACK")
+                raw.autocommit = _LEGACY
             raw.isolation_level = None  # pysqlite's own handling of transactions: off
             connection.begin()
             if self.is_open(connection):  # a listener of the engine's has begun one; it would be a deferred one
-                connection.exec_driver_sql("ROLLBACK")
-            before = int(connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one())
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+                _execute(connection, "ROLLBACK")
+            for pragma, ours in (("busy_timeout", int(patience * 1000)), ("synchronous", _FULL)):
+                (found,) = _execute(connection, f"PRAGMA {pragma}")
+                if found != ours and (pragma != "synchronous" or found < ours):  # a caller's stronger one stays
+                    undo.append(f"PRAGMA {pragma} = {found}")
+                    _execute(connection, f"PRAGMA {pragma} = {ours}")
             try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            except DBAPIError as error:
+                _execute(connection, "BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
                 if self.is_busy(error):
                     raise Busy(_LOCKED) from error
                 raise
@@ -180,25 +201,36 @@ class SQLite:
         finally:
             if not (connection.closed or connection.invalidated):
                 try:
-                    self._restore(connection, before)
+                    self._restore(connection, undo)
                     raw.isolation_level = isolation
-                    if autocommit is True or autocommit is False:
-                        raw.autocommit = autocommit
-                except SQLAlchemyError as error:  # the pool makes another one, with the caller's own settings
+                    if mode is not _LEGACY:
+                        raw.autocommit = mode
+                except (SQLAlchemyError, sqlite3.Error) as error:  # the pool makes another one, set up by the caller
                     connection.invalidate(error)
 
-    def _restore(self, connection: Connection, before: int | None) -> None:
+    def _restore(self, connection: Connection, undo: Sequence[str]) -> None:
         connection.rollback()
         if self.is_open(connection):  # SQLAlchemy may leave that out for a driver that seems to be in autocommit
-            connection.exec_driver_sql("ROLLBACK")
-        if before is not None:
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
-        connection.rollback()
+            _execute(connection, "ROLLBACK")
+        for statement in undo:
+            _execute(connection, statement)
 
     def commit(self, connection: Connection, /) -> None:
         """COMMIT by itself first: one that a reader holds up leaves the transaction open; SQLAlchemy's ends it."""
-        connection.exec_driver_sql("COMMIT")
+        _execute(connection, "COMMIT")
         connection.commit()  # for SQLAlchemy's own state, and for who listens to the engine
+
+    def hold(self, connection: Connection, /) -> None:
+        """A savepoint."""
+        _execute(connection, f"SAVEPOINT {_HELD}")
+
+    def let_go(self, connection: Connection, /) -> bool:
+        """Release it, and with it every one that was left open since."""
+        try:
+            _execute(connection, f"RELEASE SAVEPOINT {_HELD}")
+        except sqlite3.Error:
+            return False
+        return True
 
     def is_open(self, connection: Connection, /) -> bool:
         """Whether SQLite is in a transaction, whoever began it."""
@@ -207,9 +239,13 @@ class SQLite:
 
     def is_busy(self, error: BaseException, /) -> bool:
         """SQLITE_BUSY and SQLITE_LOCKED, with all their extended codes."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (5, 6)
+        return _code(error) in (5, 6)
+
+    def told(self, error: BaseException, /) -> str:
+        """SQLite's own words name tables and columns, never values; of foreign exceptions only the type is told."""
+        origin = _origin(error)
+        harmless = isinstance(origin, (sqlite3.Error, LastlookError, Busy))
+        return f"{type(origin).__name__}: {origin}" if harmless else type(origin).__name__
 
     def decoder(self, kind: TypeEngine[Any], /) -> Callable[[Any], Any] | None:
         """Numbers as they are stored: SQLite has no decimal type, and a column may hold anything."""
@@ -229,9 +265,7 @@ class SQLite:
 
     def rolls_back_itself(self, error: BaseException, /) -> bool:
         """SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM and SQLITE_INTERRUPT may roll the whole transaction back."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (7, 9, 10, 13)
+        return _code(error) in (7, 9, 10, 13)
 
     def file_of(self, connection: Connection, /) -> str:
         """The file of the main database."""
@@ -254,6 +288,26 @@ class SQLite:
         """Whether the main database has a table or view of that name."""
         found = connection.exec_driver_sql("SELECT 1 FROM main.sqlite_master WHERE lower(name) = lower(?)", (name,))
         return found.first() is not None
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The driver's own exception, where SQLAlchemy's stands around it."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's result code, without what extends it."""
+    return int(getattr(_origin(error), "sqlite_errorcode", 0)) & 0xFF
+
+
+def _execute(connection: Connection, statement: str) -> Any:
+    """Execute one of our own statements by the driver; its first row, if it has any."""
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(statement)
+        return cursor.fetchone() if cursor.description else None
+    finally:
+        cursor.close()
 
 
 def _exact(value: Any) -> Any:

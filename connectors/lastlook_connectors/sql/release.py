@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lastlook import canonical
 from lastlook.canonical import ABSENT
-from lastlook.errors import Applied, EffectNotBound, IntegrityError
+from lastlook.errors import Applied, EffectNotBound, IntegrityError, StoreBusy
 from lastlook.ports import ApplyResult, CloseResult
 from lastlook.records import Observation, microseconds
 from lastlook_connectors.sql.dialects import Busy
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from lastlook_connectors.sql.effect_table import EffectTable
     from lastlook_connectors.sql.evidence import Library
 
-__all__ = ["Release", "close_attempt", "differs", "told"]
+__all__ = ["Release", "close_attempt", "differs"]
 
 
-_SAVEPOINT = "lastlook_body"
 _ENDED = "had a body that ended its transaction itself, so that nobody can tell what of it was committed"
 
 
@@ -77,7 +76,7 @@ class Release:
             refused = self._refusal()
             if refused is not None:
                 return refused
-            self._connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
+            self._dialect.hold(self._connection)
             self._body = Body(self._connection, self._attempt)
             return self._body
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing was applied
@@ -96,7 +95,9 @@ class Release:
         except Exception as error:  # noqa: BLE001 - what it means depends on how far the commit came
             if not self._connection.invalidated and self._dialect.is_open(self._connection):
                 return self._definite(error)
-            return ApplyResult(Applied.UNKNOWN, error=error, reason=f"the commit was not answered: {told(error)}")
+            return ApplyResult(
+                Applied.UNKNOWN, error=error, reason=f"no answer to the commit: {self._dialect.told(error)}"
+            )
         return said
 
     def fail(self, error: Exception) -> ApplyResult:
@@ -161,12 +162,8 @@ class Release:
                 "the check: write through permit.session or permit.connection, or call permit.no_write()"
             )
             return ApplyResult(Applied.FAILED, error=EffectNotBound(message), reason=message)
-        if not self._dialect.is_open(connection):
+        if not self._dialect.is_open(connection) or not self._dialect.let_go(connection):
             return self._torn(None)
-        try:
-            connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
-        except DBAPIError as error:  # it went with the transaction that the body ended; another was begun since
-            return self._torn(error)
         stored = attempt.encode(value)
         late = self._late()
         if late is not None:
@@ -193,11 +190,11 @@ class Release:
 
     def _definite(self, error: Exception) -> ApplyResult:
         """An error before the commit: nothing was applied."""
-        if isinstance(error, Busy):
+        if isinstance(error, (Busy, StoreBusy)):
             return ApplyResult(Applied.BUSY, reason=str(error))
         if self._dialect.is_busy(error):
-            return ApplyResult(Applied.BUSY, reason=f"the database is locked: {told(error)}")
-        return ApplyResult(Applied.FAILED, error=error, reason=told(error))
+            return ApplyResult(Applied.BUSY, reason=f"the database is locked: {self._dialect.told(error)}")
+        return ApplyResult(Applied.FAILED, error=error, reason=self._dialect.told(error))
 
     def _torn(self, error: Exception | None) -> ApplyResult:
         """The body has ended the transaction behind its permit's back: what it wrote before that may be there."""
@@ -235,7 +232,7 @@ def close_attempt(
     except Busy as error:
         return CloseResult(Applied.UNKNOWN, reason=str(error))
     except DBAPIError as error:
-        return CloseResult(Applied.UNKNOWN, reason=f"the attempt could not be closed: {told(error)}")
+        return CloseResult(Applied.UNKNOWN, reason=f"the attempt could not be closed: {dialect.told(error)}")
 
 
 def _refused_by_row(row: EffectRow, attempt: Attempt) -> ApplyResult | None:
@@ -260,9 +257,3 @@ def differs(seen: Observation, now: Observation, fields: frozenset[str] | None) 
         return not canonical.same(seen.value, now.value)
     was, value = cast("Mapping[str, Value]", seen.value), cast("Mapping[str, Value]", now.value)
     return any(not canonical.same(was.get(name, ABSENT), value.get(name, ABSENT)) for name in fields)
-
-
-def told(error: BaseException) -> str:
-    """An error's own words, without the statement and the values that SQLAlchemy puts beside them."""
-    origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    return f"{type(origin).__name__}: {origin}"

@@ -17,7 +17,7 @@ from lastlook_connectors.sql.dialects import Busy, dialect_of
 from lastlook_connectors.sql.effect_table import EFFECTS, METADATA, EffectTable
 from lastlook_connectors.sql.evidence import NAMESPACE, Batch, Library
 from lastlook_connectors.sql.permits import SqlPermit
-from lastlook_connectors.sql.release import Release, close_attempt, told
+from lastlook_connectors.sql.release import Release, close_attempt
 from lastlook_connectors.sql.sources import NamedQuery, Source, source_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class SqlBase:
         return self._dialect.has_table(connection, EFFECTS.name)
 
     def _unreadable(self, count: int, error: Exception) -> tuple[Unreadable, ...]:
-        return (Unreadable(f"{self.name} could not be read: {told(error)}"),) * count
+        return (Unreadable(f"{self.name} could not be read: {self._dialect.told(error)}"),) * count
 
     def _release(self, connection: Connection, attempt: Attempt, journal: Journal | None) -> Release:
         effects = self._effects if self._installed else None
@@ -176,11 +176,6 @@ NOT_INSTALLED = (
 
 class Sql(SqlBase):
     """Tables and queries of one database: evidence, and a target whose effects land only while it still holds.
-
-    ```python
-    gate = Gate(Sql(engine, Order, Policy, public=["orders.status"]), store=engine)
-    order = row(Order, arg.order_id)
-    ```
 
     A row is read as the ORM would load it: every mapped column that is not deferred and whose type has a canonical
     form. A row's token is a digest of its content, so that no version column is needed. The caller's engine, pool and

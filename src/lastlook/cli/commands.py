@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,9 @@ _HELP = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to end
     commands = {entry.name: entry for entry in importlib.metadata.entry_points(group=_GROUP)}
     if arguments and arguments[0] in commands:
         run = cast("Callable[[Sequence[str]], int]", commands[arguments[0]].load())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lastlook import canonical
 from lastlook.cli.finding import find_intent, opened, places
 from lastlook.cli.note import note
-from lastlook.cli.story import moment, read_story
+from lastlook.cli.story import moment, printable, read_story
 from lastlook.errors import Applied, EffectStopped, InFlight, IntegrityError
 from lastlook.verdicts import Intent
 
@@ -32,7 +32,7 @@ def pending(options: Any) -> int:
             _print_stream({"durable": place.store.durable}, "pending", listed)
             return 0
         for row in listed:
-            print(_line(row))
+            print(printable(_line(row)))
         if listed.stopped:
             print(f"stopped at {listed.count}: there may be more (--limit)")
         elif not listed.count:
@@ -125,7 +125,7 @@ def verify(options: Any) -> int:
             _print_stream({"durable": place.store.durable, "integrity": "checksum"}, "damaged", checked)
         else:
             for damaged in checked:
-                print(f"{damaged['intent']}  {damaged['damage']}")
+                print(printable(f"{damaged['intent']}  {damaged['damage']}"))
             what = f"{checked.found} of {checked.count}" if checked.found else f"none of {checked.count}"
             print(f"{what} intents damaged; checksums show accidents, not a forger who can write to the store")
         return 1 if checked.found else 0
@@ -170,7 +170,7 @@ def reconcile(options: Any) -> int:
             print(_json({"durable": place.store.durable, "reconciled": rows, "unknown": unknown}))
         else:
             for row in rows:
-                print(f"{row['intent']}  {row['applied']:13}  {row['effect']}: {row['text']}")
+                print(printable(f"{row['intent']}  {row['applied']:13}  {row['effect']}: {row['text']}"))
             print(f"{len(rows)} looked into, {unknown} still unknown" if rows else "nothing to reconcile")
     return 1 if unknown else 0
 
@@ -203,7 +203,7 @@ def withdraw(options: Any) -> int:
         if options.json:
             print(_json({"intent": intent_id, "withdrawn": reason is None, "reason": reason}))
         else:
-            print(f"{intent_id}  withdrawn" if reason is None else f"{intent_id}  not withdrawn: {reason}")
+            print(printable(f"{intent_id}  " + ("withdrawn" if reason is None else f"not withdrawn: {reason}")))
     return 0 if reason is None else 1
 
 

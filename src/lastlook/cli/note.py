@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from lastlook.cli.story import moment
+from lastlook.cli.story import moment, printable
 from lastlook.errors import Outcome
 from lastlook.expressions import render_value
 from lastlook.records import NAMES, Grade, State
@@ -39,7 +39,7 @@ _OUTCOMES = {
 def note(story: Story, *, reveal: bool = False) -> str:
     """The whole note; `reveal` adds the values that the journal has."""
     parts = [
-        [f"{story.record.effect}, intent {story.record.intent_id}: {_standing(story)}"],
+        [printable(f"{story.record.effect}, intent {story.record.intent_id}: {_standing(story)}")],
         ["What was to happen", *_paragraphs([_purpose(story, reveal=reveal)])],
         ["What it rested on", *_paragraphs(_grounds(story))],
     ]
@@ -57,7 +57,7 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
     """Wrapped and indented; a text that begins with a dash is an item of a list."""
     return [
         textwrap.fill(
-            text,
+            printable(text),
             _WIDTH,
             initial_indent="  ",
             subsequent_indent="    " if text.startswith("- ") else "  ",

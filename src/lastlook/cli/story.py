@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from lastlook import canonical
 from lastlook.canonical import ABSENT
 from lastlook.errors import CanonicalError, DeclarationError, IntegrityError
-from lastlook.expressions import Env, Expr, SlotTable, compile_expression, from_json, say
+from lastlook.expressions import Env, Expr, SlotTable, compile_expression, from_json
+from lastlook.expressions.prose import say
 from lastlook.records import EPOCH, SCHEMA, State
 from lastlook.store.bodies import RECORD_BYTES, intent_from_body
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from lastlook.ports import JournalEntry
     from lastlook.records import IntentRecord, PremiseRecord, Read
 
-__all__ = ["Step", "Story", "moment", "read_story"]
+__all__ = ["Step", "Story", "moment", "printable", "read_story"]
 
 
 class Step:
@@ -140,6 +141,11 @@ def _body(entry: JournalEntry) -> Mapping[str, Any]:
             "upgrade lastlook"
         )
     return cast("Mapping[str, Any]", body)
+
+
+def printable(text: str) -> str:
+    """The text with whatever would move a terminal's cursor, or hide, written out: some of it was written by agents."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def moment(at_us: int) -> str:

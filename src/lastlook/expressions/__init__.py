@@ -31,7 +31,6 @@ from lastlook.expressions.evaluate import SlotTable, compile_expression
 from lastlook.expressions.explain import explain, hidden_name, render
 from lastlook.expressions.expr import BoolClause, Clause, Expr, Field, condition_of
 from lastlook.expressions.jsonform import EXPRESSION_SEMANTICS, from_json, to_json
-from lastlook.expressions.prose import say
 from lastlook.expressions.resources import (
     KeyPart,
     Ref,
@@ -90,7 +89,6 @@ __all__ = [
     "render_value",
     "resource",
     "rows",
-    "say",
     "to_json",
     "total",
     "unchanged",

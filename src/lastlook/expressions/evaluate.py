@@ -240,7 +240,7 @@ def name_of(ref: RefNode, env: Env, shown: Shown | None = None) -> str:
         try:
             return str(compile_key(ref, slots)(env))
         except (Pending, Unverifiable):
-            return render_ref(ref)
+            told = [False] * len(told)
     parts = [_told(part, env) if fine else "" for part, fine in zip(ref.key, told, strict=True)]
     named = [
         text or render_node(part, lambda ref: name_of(ref, env, shown))

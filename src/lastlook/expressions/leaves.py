@@ -97,8 +97,7 @@ def _of_fields(
                 a, b = found[slot].value[name], found[other_slot].value[other_name]
             except _GONE:
                 return long_way(env)
-            kind: type[Any] = type(a)
-            if kind is type(b) and kind in plain:
+            if type(a) is type(b) and type(a) in plain:
                 return test(a, b)
         return long_way(env)
 
@@ -111,7 +110,7 @@ def _of_field(
     slot, name = field
     match other.op, other.args:
         case "lit", (constant,) if type(constant) in plain:
-            kind_of_constant: type[Any] = type(constant)
+            kind_of_constant: type = type(constant)
 
             def compare_constant(env: Env) -> Value:
                 if env.touched is None:
@@ -135,8 +134,7 @@ def _of_field(
                         b = env.arguments[argument]
                     except _GONE:
                         return long_way(env)
-                    kind: type[Any] = type(a)
-                    if kind is type(b) and kind in plain:
+                    if type(a) is type(b) and type(a) in plain:
                         return test(a, b)
                 return long_way(env)
 

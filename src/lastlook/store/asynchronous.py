@@ -36,6 +36,7 @@ class AsyncSqlStore:
         engine: the application's `AsyncEngine`, whose settings and journal mode stay as they are; or the URL of a
             SQLite file, for which `aiosqlite` is used.
         evidence: as of `SqlStore`; it is read at once, not awaited.
+        lock_timeout: as of `SqlStore`.
 
     Raises:
         DeclarationError: an engine or a URL that cannot hold a store.
@@ -43,10 +44,13 @@ class AsyncSqlStore:
 
     durable = True
 
-    def __init__(self, engine: AsyncEngine | str, /, *, evidence: System | None = None) -> None:
+    def __init__(
+        self, engine: AsyncEngine | str, /, *, evidence: System | None = None, lock_timeout: float = 5.0
+    ) -> None:
+        self._lock_timeout = lock_timeout
         self._file: str | None = None
         if isinstance(engine, str):
-            engine = _engine_of(engine)
+            engine = _engine_of(engine, lock_timeout)
             self._file = engine.url.database
         elif not isinstance(engine, AsyncEngine):  # pyright: ignore[reportUnnecessaryIsInstance]  # as in SqlStore
             raise DeclarationError(
@@ -108,8 +112,26 @@ class AsyncSqlStore:
 
     # Intents.
 
-    async def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
-        """Store a proposal unless its id is taken; a superseded intent ends in the same transaction."""
+    def create(
+        self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /, on: Connection | None = None
+    ) -> Any:
+        """Store a proposal unless its id is taken; a superseded intent ends in the same transaction.
+
+        Args:
+            record: the proposal.
+            at: the present moment.
+            supersedes: the end of the intent that it takes the place of.
+            on: as of `append`.
+
+        Returns:
+            What became of it; to be awaited, unless `on` is given.
+        """
+        if on is None:
+            return self._create(record, at, supersedes)
+        with on_cursor(on, self.engine.sync_engine) as cursor:
+            return self._operations.create(cursor, record, at, supersedes)
+
+    async def _create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None) -> Created:
         await self.ready()
         return await self._write(lambda cursor: self._operations.create(cursor, record, at, supersedes))
 
@@ -209,7 +231,7 @@ class AsyncSqlStore:
 
     async def _write(self, work: Callable[[Any], _T]) -> _T:
         def written(on: Connection) -> _T:
-            with sqlite.writing(on.connection, own=self._file is not None) as cursor:
+            with sqlite.writing(on.connection, self._lock_timeout, own=self._file is not None) as cursor:
                 return work(cursor)
 
         with sqlite.explained(self.engine.sync_engine):
@@ -217,7 +239,7 @@ class AsyncSqlStore:
                 return await connection.run_sync(written)
 
 
-def _engine_of(text: str) -> AsyncEngine:
+def _engine_of(text: str, lock_timeout: float) -> AsyncEngine:
     url = parsed(text)
     if not url.get_dialect().is_async:
         url = url.set(drivername="sqlite+aiosqlite")
@@ -228,5 +250,5 @@ def _engine_of(text: str) -> AsyncEngine:
             "store= got the URL of a SQLite file, for which AsyncGate needs aiosqlite: "
             "pip install 'lastlook[aiosqlite]', or use Gate"
         ) from error
-    event.listen(engine.sync_engine, "connect", sqlite.prepare)
+    event.listen(engine.sync_engine, "connect", sqlite.preparing(lock_timeout))
     return engine

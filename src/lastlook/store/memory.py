@@ -7,6 +7,7 @@ bodies of older ones are written while others propose, so that no record keeps a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import functools
 import itertools
@@ -132,7 +133,14 @@ class MemoryStore:
         self._chains: dict[str, _Chain] = {}
         self._lanes: dict[str, str] = {}
 
-    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
+    def create(
+        self,
+        record: IntentRecord,
+        at: dt.datetime,
+        supersedes: Append | None,
+        /,
+        on: Any = None,  # noqa: ARG002 - its lock is the transaction
+    ) -> Created:
         """Store a proposal unless its id is taken; a superseded intent ends in the same critical section."""
         with self._lock:
             if record.intent_id in self._chains:
@@ -158,6 +166,8 @@ class MemoryStore:
     def append(self, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:  # noqa: ARG002 - as above
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
         with self._lock:
+            if append.proposal is not None:
+                return self._first(append, *append.proposal, at)
             chain = self._chains.get(append.intent_id)
             if chain is None or chain.seq != append.seq:
                 return Appended(ok=False)
@@ -191,6 +201,16 @@ class MemoryStore:
                 if holder is not None and holder == append.intent_id:
                     del lanes[record.lane]
             return _DONE
+
+    def _first(self, append: Append, record: IntentRecord, proposed_at: dt.datetime, at: dt.datetime) -> Appended:
+        """A transition and the proposal that comes with it: both, or neither."""
+        if not self.create(record, proposed_at, None).ok:
+            return Appended(ok=False)
+        appended = self.append(dataclasses.replace(append, proposal=None), at)
+        if not appended.ok:
+            del self._chains[record.intent_id]
+            self.created -= 1
+        return appended
 
     def gone(self, intent_ids: Collection[str], /) -> Collection[str]:
         """Those of these intents that have ended, or are not here."""

@@ -40,6 +40,7 @@ _PAGE = 1000
 _STATES = {state.name: state for state in State}
 _OPEN, _IN_ATTEMPT, _COMMITTED = State.OPEN, State.ATTEMPT, State.COMMITTED
 _DONE = Appended(ok=True)
+_PENDING = ("OPEN", "ATTEMPT")
 _MOMENT = (int, type(None))
 _KNOWN = json.loads(canonical.encode(SCHEMA))
 
@@ -127,7 +128,7 @@ class Operations:
             " ORDER BY intent_id LIMIT :most"
         )
         self._alive = compiled(
-            "SELECT intent_id FROM lastlook_intent WHERE state IN ('OPEN', 'ATTEMPT') AND intent_id IN"  # noqa: S608 - our own names
+            "SELECT intent_id, state FROM lastlook_intent WHERE intent_id IN"  # noqa: S608 - our own names
             f" ({', '.join(f':id{n}' for n in range(_MANY))})"
         )
         self._newest = compiled("SELECT max(rowid) FROM lastlook_intent")
@@ -224,6 +225,23 @@ class Operations:
 
     def append(self, cursor: Any, append: Append, at: dt.datetime) -> Appended:
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
+        if append.proposal is not None:
+            return self._first(cursor, append, *append.proposal, at)
+        return self._append(cursor, append, at)
+
+    def _first(
+        self, cursor: Any, append: Append, record: IntentRecord, proposed_at: dt.datetime, at: dt.datetime
+    ) -> Appended:
+        """A transition and the proposal that comes with it: both, or neither."""
+        cursor.execute("SAVEPOINT lastlook_first")
+        created = self.create(cursor, record, proposed_at, None).ok
+        appended = self._append(cursor, append, at) if created else Appended(ok=False)
+        if not appended.ok:
+            cursor.execute("ROLLBACK TO SAVEPOINT lastlook_first")
+        cursor.execute("RELEASE SAVEPOINT lastlook_first")
+        return appended
+
+    def _append(self, cursor: Any, append: Append, at: dt.datetime) -> Appended:
         intent_id, seq = append.intent_id, append.seq
         found = self._stand(cursor, intent_id=intent_id).fetchone() if _possible(intent_id) else None
         if found is None or found[1] != seq:
@@ -293,7 +311,7 @@ class Operations:
             some = asked[first : first + _MANY]
             padded = some + some[:1] * (_MANY - len(some))
             rows = self._alive(cursor, **{f"id{n}": name for n, name in enumerate(padded)}).fetchall()
-            left.difference_update(row[0] for row in rows)
+            left.difference_update(name for name, state in rows if state in _PENDING)
         return [name for name in asked if name in left]
 
     def journal(self, cursor: Any, intent_id: str) -> tuple[JournalEntry, ...]:

@@ -39,6 +39,7 @@ class SqlStore:
         engine: the application's engine, whose settings and journal mode stay as they are; or the URL of a SQLite file,
             which `install()` makes, in WAL mode, if it is not there.
         evidence: a system whose evidence this store owns: it is compared in the transaction that opens an attempt.
+        lock_timeout: how many seconds to wait for another writer.
 
     Raises:
         DeclarationError: an engine or a URL that cannot hold a store.
@@ -46,7 +47,8 @@ class SqlStore:
 
     durable = True
 
-    def __init__(self, engine: Engine | str, /, *, evidence: System | None = None) -> None:
+    def __init__(self, engine: Engine | str, /, *, evidence: System | None = None, lock_timeout: float = 5.0) -> None:
+        self._lock_timeout = lock_timeout
         self._file: str | None = None
         if isinstance(engine, str):
             url = parsed(engine)
@@ -56,7 +58,7 @@ class SqlStore:
                     f"{url.get_backend_name()!r}"
                 )
             engine = create_engine(url)
-            event.listen(engine, "connect", sqlite.prepare)
+            event.listen(engine, "connect", sqlite.preparing(lock_timeout))
             weakref.finalize(self, engine.dispose)
             self._file = engine.url.database
         elif not isinstance(engine, Engine):  # pyright: ignore[reportUnnecessaryIsInstance]  # whatever a caller gives
@@ -110,8 +112,20 @@ class SqlStore:
 
     # Intents.
 
-    def create(self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /) -> Created:
-        """Store a proposal unless its id is taken; a superseded intent ends in the same transaction."""
+    def create(
+        self, record: IntentRecord, at: dt.datetime, supersedes: Append | None, /, on: Connection | None = None
+    ) -> Created:
+        """Store a proposal unless its id is taken; a superseded intent ends in the same transaction.
+
+        Args:
+            record: the proposal.
+            at: the present moment.
+            supersedes: the end of the intent that it takes the place of.
+            on: as of `append`.
+        """
+        if on is not None:
+            with on_cursor(on, self.engine) as cursor:
+                return self._operations.create(cursor, record, at, supersedes)
         self._meta()
         with self._writing() as cursor:
             return self._operations.create(cursor, record, at, supersedes)
@@ -217,7 +231,7 @@ class SqlStore:
         with (
             sqlite.explained(self.engine),
             contextlib.closing(self.engine.raw_connection()) as connection,
-            sqlite.writing(connection, own=self._file is not None) as cursor,
+            sqlite.writing(connection, self._lock_timeout, own=self._file is not None) as cursor,
         ):
             yield cursor
 

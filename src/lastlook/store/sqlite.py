@@ -15,17 +15,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from lastlook.errors import DeclarationError, StoreBusy, StoreError
+from lastlook.errors import DeclarationError, IntegrityError, StoreBusy, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from sqlalchemy import URL, Engine
 
-__all__ = ["BUSY_MS", "check_engine", "database_of", "explained", "in_transaction", "prepare", "writing"]
+__all__ = ["check_engine", "database_of", "explained", "in_transaction", "preparing", "writing"]
 
-BUSY_MS = 5_000
-"""How long a transaction waits for the file, in milliseconds."""
 _FULL = 2
 _LEGACY = -1
 
@@ -65,15 +63,16 @@ def in_transaction(connection: Any) -> bool:
 
 
 @contextlib.contextmanager
-def writing(connection: Any, *, own: bool) -> Generator[Any]:
+def writing(connection: Any, patience: float, *, own: bool) -> Generator[Any]:
     """A cursor in a transaction that is alone in writing from its first statement, and durable when this returns.
 
     Args:
         connection: a pooled connection, which nobody else uses.
+        patience: how many seconds to wait for another writer.
         own: all connections of its pool are ours, and were set up by `prepare`.
     """
     cursor = connection.cursor()
-    with contextlib.nullcontext() if own else _set_up(connection, cursor):
+    with contextlib.nullcontext() if own else _set_up(connection, cursor, patience):
         cursor.execute("BEGIN IMMEDIATE")
         try:
             yield cursor
@@ -84,17 +83,21 @@ def writing(connection: Any, *, own: bool) -> Generator[Any]:
             raise
 
 
-def prepare(connection: Any, _: object = None) -> None:
-    """Set up a new connection of an engine that is all ours."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    cursor.execute(f"PRAGMA synchronous = {_FULL}")
-    cursor.close()
+def preparing(patience: float) -> Callable[[Any, object], None]:
+    """What sets up each new connection of an engine that is all ours."""
+
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        cursor.execute(f"PRAGMA synchronous = {_FULL}")
+        cursor.close()
+
+    return prepare
 
 
 @contextlib.contextmanager
-def _set_up(connection: Any, cursor: Any) -> Generator[None]:
+def _set_up(connection: Any, cursor: Any, patience: float) -> Generator[None]:
     """Our transactions, patience and durability on somebody else's connection, which gets back what it had."""
     driver = connection.dbapi_connection
     isolation, mode = driver.isolation_level, getattr(driver, "autocommit", _LEGACY)
@@ -103,11 +106,10 @@ def _set_up(connection: Any, cursor: Any) -> Generator[None]:
         if mode is False:  # the driver keeps a transaction open at all times
             driver.autocommit = True
         driver.isolation_level = None
-        # Of both, more is stronger; a caller's stronger one stays.
-        for pragma, ours in (("synchronous", _FULL), ("busy_timeout", BUSY_MS)):
+        for pragma, ours in (("synchronous", _FULL), ("busy_timeout", int(patience * 1000))):
             cursor.execute(f"PRAGMA {pragma}")
             (found,) = cursor.fetchone()
-            if found < ours:
+            if found < ours or (found > ours and pragma == "busy_timeout"):  # stronger than FULL may stay
                 undo.append(f"PRAGMA {pragma} = {found}")
                 cursor.execute(f"PRAGMA {pragma} = {ours}")
         yield
@@ -130,6 +132,7 @@ def explained(engine: Engine) -> Generator[None]:
     Raises:
         StoreBusy: others kept the file, or all connections of the pool, for too long.
         StoreError: it cannot be used.
+        IntegrityError: there is something where a record or a row was to be written.
     """
     try:
         yield
@@ -146,7 +149,7 @@ def explained(engine: Engine) -> Generator[None]:
         ) from error
 
 
-def _in_words(error: sqlite3.Error, where: str) -> StoreError:
+def _in_words(error: sqlite3.Error, where: str) -> StoreError | IntegrityError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     text = str(error)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -156,10 +159,15 @@ def _in_words(error: sqlite3.Error, where: str) -> StoreError:
         )
     if "no such table: lastlook_" in text:
         return StoreError(f"the store in {where} lacks its tables: call gate.install() once")
-    if "lastlook_" in text and ("no such column" in text or "has no column" in text):
+    if "no such column" in text or "has no column" in text:
         return StoreError(
             f"a table of the store in {where} has other columns than lastlook's: it is not lastlook's, or was changed; "
             "restore it, or give the store a database of its own"
+        )
+    if isinstance(error, sqlite3.IntegrityError):
+        return IntegrityError(
+            f"the store in {where} holds a record or a row that was not written in its turn ({text}): nothing was "
+            "written; restore the store"
         )
     for codes, message in _MESSAGES:
         if code in codes:
