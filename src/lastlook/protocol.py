@@ -201,7 +201,9 @@ def release_at_once(scene: Scene, plan: Plan) -> Verdict[Any] | Protocol[Verdict
     if type(look) is not Kept or not look.outcome.permits:
         return _from_there(scene, intent_id, _decide(scene, stored, look))
     attempt = _attempt(stored, look, None)
-    journal = _journal(scene, stored, look, attempt)
+    journal = Commit(scene.store, stored, look, attempt)
+    if scene.store.evidence is not None:
+        journal.checks = look.owned()
     try:
         said = plan.target.apply(attempt, journal)
     except Exception as error:  # noqa: BLE001 - whatever a target raises is no answer

@@ -109,8 +109,9 @@ def _of_field(
 ) -> Compiled:
     slot, name = field
     match other.op, other.args:
-        case "lit", (constant,) if type(constant) in plain:
-            kind_of_constant: type = type(constant)
+        case "lit", (value,) if type(value) in plain:
+            constant: object = value
+            expected = constant.__class__
 
             def compare_constant(env: Env) -> Value:
                 if env.touched is None:
@@ -119,7 +120,7 @@ def _of_field(
                         a: Any = found[slot].value[name]
                     except _GONE:
                         return long_way(env)
-                    if type(a) is kind_of_constant:
+                    if type(a) is expected:
                         return test(a, constant)
                 return long_way(env)
 

@@ -165,9 +165,11 @@ class MemoryStore:
 
     def append(self, append: Append, at: dt.datetime, /, on: Any = None) -> Appended:  # noqa: ARG002 - as above
         """Make a transition: sequence number, lane and the store's own evidence must be as the caller saw them."""
-        with self._lock:
-            if append.proposal is not None:
-                return self._first(append, *append.proposal, at)
+        if append.proposal is not None:
+            return self._first(append, *append.proposal, at)
+        lock = self._lock
+        lock.acquire()  # half the price of `with`
+        try:
             chain = self._chains.get(append.intent_id)
             if chain is None or chain.seq != append.seq:
                 return Appended(ok=False)
@@ -201,16 +203,19 @@ class MemoryStore:
                 if holder is not None and holder == append.intent_id:
                     del lanes[record.lane]
             return _DONE
+        finally:
+            lock.release()
 
     def _first(self, append: Append, record: IntentRecord, proposed_at: dt.datetime, at: dt.datetime) -> Appended:
         """A transition and the proposal that comes with it: both, or neither."""
-        if not self.create(record, proposed_at, None).ok:
-            return Appended(ok=False)
-        appended = self.append(dataclasses.replace(append, proposal=None), at)
-        if not appended.ok:
-            del self._chains[record.intent_id]
-            self.created -= 1
-        return appended
+        with self._lock:
+            if not self.create(record, proposed_at, None).ok:
+                return Appended(ok=False)
+            appended = self.append(dataclasses.replace(append, proposal=None), at)
+            if not appended.ok:
+                del self._chains[record.intent_id]
+                self.created -= 1
+            return appended
 
     def gone(self, intent_ids: Collection[str], /) -> Collection[str]:
         """Those of these intents that have ended, or are not here."""
