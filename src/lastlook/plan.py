@@ -155,7 +155,7 @@ class Plan:
         self.one_engine = False
         self.generation = -1
         self.standing = 0
-        self._hints: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[tuple[int, _Watch], ...], int]] = {}
+        self._hints: dict[object, tuple[tuple[tuple[int, _Watch], ...], int, Outcome]] = {}
         self._actor = ABSENT if record.actor is None else record.actor
         self._captured = dict(record.captured)
         places: dict[str, _Place] = {}
@@ -321,7 +321,7 @@ class Plan:
             if len(self._hints) >= _MAX_HINTS:
                 self._hints.clear()
             known = self._hints[reached, fields] = self._find_hinted(reached, fields)
-        look.differing, look.mask = known
+        look.differing, look.mask, look.worst = known
         if cells != self.keep.cells:
             for index, cell in enumerate(cells):
                 if type(cell) is not Observation:
@@ -330,8 +330,8 @@ class Plan:
 
     def _find_hinted(
         self, reached: tuple[str, ...], fields: tuple[str, ...]
-    ) -> tuple[tuple[tuple[int, _Watch], ...], int]:
-        """What a hint about these resources and fields touches: the recorded parts, and the premises by bit."""
+    ) -> tuple[tuple[tuple[int, _Watch], ...], int, Outcome]:
+        """What a hint about these resources and fields touches: the recorded parts, and what they mean."""
         differing = tuple(
             [
                 (index, watch)
@@ -341,10 +341,19 @@ class Plan:
                 if not fields or not watch.path or watch.path[0] in fields
             ]
         )
-        mask = 0
-        for _, watch in differing:
+        mask, worst = self.touched(differing)
+        return differing, mask if self.capture is _PREDICATE else self.everything, worst
+
+    def touched(self, differing: Sequence[tuple[int, _Watch]]) -> tuple[int, Outcome]:
+        """What recorded parts that differ mean: the premises to run, by bit, and what rules and edges demand."""
+        mask, worst = 0, _KEEP
+        for index, watch in differing:
             mask |= watch.mask
-        return differing, mask if self.capture is _PREDICATE else self.everything
+            if watch.refreshes and worst < _REFRESH:
+                worst = _REFRESH
+            if watch.edge and (severity := self.edge_severity(index, watch)) > worst:
+                worst = severity
+        return mask, worst
 
     def affected(self, mask: int) -> tuple[int, ...]:
         """The numbers of the premises in a mask; worked out once for each."""
@@ -474,9 +483,7 @@ class Look(Evaluation):
                 differing.append((index, watch))
                 if order == 0:
                     self.doubt().unfaithful.append(index)
-        mask = 0
-        for _, watch in differing:
-            mask |= watch.mask
+        mask, self.worst = plan.touched(differing)
         coarse = plan.capture is not _PREDICATE and (bool(differing) or plan.capture is not _FIELD)
         self.mask = plan.everything if coarse else mask
 
@@ -562,18 +569,12 @@ class Look(Evaluation):
 
     def decide(self) -> None:
         """The dominating outcome: premises, then refresh rules and conservative edges, then the binding policy."""
-        worst = self.worst
-        for index, watch in self.differing:
-            if watch.refreshes and worst < _REFRESH:
-                worst = _REFRESH
-            if watch.edge and (severity := self.plan.edge_severity(index, watch)) > worst:
-                worst = severity
         if self.doubts is None and not self.program.joins:
             keep = self.plan.keep
             self.unbindable, self.loose, self.weak = keep.unbindable, keep.loose, keep.weak
         else:
             self.find_loose(self.doubts or _Doubts())
-        self.outcome = _BLOCK if self.unbindable or self.loose else worst
+        self.outcome = _BLOCK if self.unbindable or self.loose else self.worst
 
     def find_loose(self, doubts: _Doubts) -> None:
         """The binding policy: what must be bound, and rests on what nothing can hold still until the effect."""
