@@ -260,7 +260,7 @@ class _GateBase:
         for intent_id in runtime.index.reached(change):
             plan = runtime.plans.get(intent_id)
             if plan is not None:
-                previews.append((yield from protocol.hinted(runtime.scene, plan, change.reached, change.fields)))
+                previews.append((yield from protocol.hinted(runtime.scene, plan, change)))
         return previews
 
     def _transaction(self, transaction_id: str | None, make: Callable[[Any, Ledger, Runtime], Any]) -> Any:

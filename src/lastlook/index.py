@@ -33,11 +33,12 @@ class Change:
         DeclarationError: a field that is no text.
     """
 
-    __slots__ = ("address", "fields", "reached")
+    __slots__ = ("address", "fields", "named", "reached")
 
     def __init__(self, kind: str, key: object, /, *fields: str) -> None:
         self.address = Address(kind, key_parts(key))
         self.fields = tuple(_field(name) for name in fields)
+        self.named = repr((self.address.identity, self.fields))  # one text, whose hash is worked out once
         self.reached = tuple({self.address.identity: None, collection_of(self.address.kind).identity: None})
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.contract import Contract, Program, Surroundings
     from lastlook.evaluation import Seen
+    from lastlook.index import Change
     from lastlook.ports import Bound
     from lastlook.records import IntentRecord, Path, Token
 
@@ -297,30 +298,24 @@ class Plan:
             look.decide()
         return look
 
-    def judge_hint(self, cells: tuple[Seen, ...], reached: tuple[str, ...], fields: tuple[str, ...]) -> Look | None:
+    def judge_hint(self, cells: tuple[Seen, ...], change: Change) -> Look | None:
         """As `judge`, for a change hint."""
         if self.program.volatile:
             return None
-        look = self.hinted(cells, reached, fields)
+        look = self.hinted(cells, change)
         if look.start(None):
             return None
         look.decide()
         return look
 
-    def hinted(self, cells: tuple[Seen, ...], reached: tuple[str, ...], fields: tuple[str, ...]) -> Look:
-        """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing.
-
-        Args:
-            cells: today's evidence.
-            reached: the identities of the resources that the hint is about.
-            fields: the fields that it names; none for the whole resource.
-        """
+    def hinted(self, cells: tuple[Seen, ...], change: Change) -> Look:
+        """A look that takes a change hint's word for what differs (EVENT): it schedules work and decides nothing."""
         look = Look(self, cells)
-        known = self._hints.get((reached, fields))
+        known = self._hints.get(change.named)
         if known is None:
             if len(self._hints) >= _MAX_HINTS:
                 self._hints.clear()
-            known = self._hints[reached, fields] = self._find_hinted(reached, fields)
+            known = self._hints[change.named] = self._find_hinted(change.reached, change.fields)
         look.differing, look.mask, look.worst = known
         if cells != self.keep.cells:
             for index, cell in enumerate(cells):

@@ -55,7 +55,8 @@ class Clock(Protocol):
 
 
 class _SystemClock:
-    now = functools.partial(dt.datetime.now, dt.UTC)
+    def __init__(self) -> None:
+        self.now = functools.partial(dt.datetime.now, dt.UTC)
 
 
 UTC: Clock = _SystemClock()

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lastlook.canonical import Value
     from lastlook.commands import Protocol
     from lastlook.events import Event
+    from lastlook.index import Change
     from lastlook.plan import Look, Plan
     from lastlook.ports import Journal, Store, Stored
     from lastlook.records import IntentRecord
@@ -242,11 +243,11 @@ def preview(scene: Scene, intent_id: str) -> Protocol[Preview]:
     return look.preview if type(look) is Kept else Preview(look.outcome, stored.record.effect, plan.intent, look)
 
 
-def hinted(scene: Scene, plan: Plan, reached: tuple[str, ...], fields: tuple[str, ...]) -> Protocol[Preview]:
+def hinted(scene: Scene, plan: Plan, change: Change) -> Protocol[Preview]:
     """What a change hint makes of one pending intent (EVENT): the premises it touches, on today's evidence."""
     if plan.record.expires_us is not None and microseconds((yield Now())) >= plan.record.expires_us:
         return Preview(Outcome.BLOCK, plan.record.effect, plan.intent, expired(plan.record))
-    look = plan.hinted((yield plan.observe), reached, fields)
+    look = plan.hinted((yield plan.observe), change)
     yield from validate(look)
     if scene.emit is not None:
         tell(scene.emit, look, "EVENT")

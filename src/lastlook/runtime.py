@@ -369,7 +369,7 @@ class Runtime:
                 continue
             if plan.record.expires_us is not None:
                 return None
-            look = plan.judge_hint(plan.reader(), change.reached, change.fields)
+            look = plan.judge_hint(plan.reader(), change)
             if look is None:
                 return None
             if look.differing or not by_predicate:
