@@ -455,7 +455,7 @@ class Gate(_GateBase):
     def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
         runtime = self._runtime()
-        if not isinstance(cast("object", change), Change):
+        if type(change) is not Change:
             _refuse_hint(change)
         previews = runtime.hinted(change)
         if previews is not None:
@@ -646,7 +646,7 @@ class AsyncGate(_GateBase):
     async def affected(self, change: Change, /) -> list[Preview]:
         """The pending intents that a change hint reaches, and what their gates would say; it decides nothing."""
         runtime = await self._ready()
-        if not isinstance(cast("object", change), Change):
+        if type(change) is not Change:
             _refuse_hint(change)
         return cast("list[Preview]", await drive_async(runtime, self._affected(runtime, change)))
 
