@@ -323,11 +323,25 @@ def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeyp
     assert stream.getvalue().startswith(report.text(report.rows(found)))
 
 
+def test_a_part_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a fresh process does not answer, the command says so in one sentence and ends with 1."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise units.UnitFailed("ATR on office ended with exit status 1: killed")
+
+    monkeypatch.setattr(units, "perform", failing)
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "lastlook evaluate: ATR on office ended with exit status 1: killed\n")
+
+
 @pytest.mark.parametrize(
     "argv",
     [
         ["--traces", "0"],
         ["--traces", "many"],
+        ["--pairs", "0"],
+        ["--cells", "-1"],
         ["--json"],
         ["--unknown"],
         ["--json", "/nowhere/at/all/figures.json"],
