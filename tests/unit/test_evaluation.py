@@ -315,6 +315,44 @@ def test_a_terminal_gets_a_table(found: evaluation.Evaluation) -> None:
     assert "seed 7; 1 x 30 traces" in stream.getvalue()
 
 
+def test_a_terminal_gets_progress_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar a stage is drawn where a terminal is attached to the errors, and nothing where none is."""
+    pytest.importorskip("rich")
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with commands._progress() as progress:
+        assert progress is not None
+        progress("traces", 15, 30)
+        progress("races", 1, 1)
+    assert "traces" in stream.getvalue()
+    assert "50%" in stream.getvalue()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with commands._progress() as progress:
+        assert progress is None
+
+
+def test_command_keeps_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--out DIR --figures` leaves rows, summary, Table 3, both figures twice, and their checksums."""
+    assert commands.evaluate([*ASKED, "--out", str(tmp_path / "run"), "--figures"]) == 0
+    assert f"table3.md are in {tmp_path / 'run'}" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    drawn = {f"figure{n}.{ending}" for n in (1, 2) for ending in ("png", "svg")}
+    assert names == {"rows", "run.json", "summary.json", "table3.md", "SHA256SUMS", *drawn}
+    assert (tmp_path / "run" / "table3.md").read_text().count("\n") == 6
+    sealed = {line.partition("  ")[2] for line in (tmp_path / "run" / "SHA256SUMS").read_text().splitlines()}
+    rows = {f"rows/{path.name}" for path in (tmp_path / "run" / "rows").iterdir()}
+    assert sealed == rows | names - {"rows", "SHA256SUMS"}
+
+
+def test_a_full_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--full` without `--out` keeps its rows in a folder beside where it is run, so that it can be gone on with."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(units, "FULL", replace(units.QUICK, repetitions=2))
+    assert commands.evaluate(["--full", *ASKED, "--json", "-"]) == 0
+    assert json.loads((tmp_path / "lastlook-evaluation" / "summary.json").read_text())["traces"] == 30
+
+
 def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rich` is optional: without it the plain table is printed."""
     monkeypatch.setitem(sys.modules, "rich.console", None)
