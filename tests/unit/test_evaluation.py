@@ -16,6 +16,7 @@ from lastlook import Capture, block_unless
 from lastlook_scenarios import (
     commands,
     contracts,
+    counts,
     evaluation,
     faults,
     published,
@@ -194,7 +195,7 @@ def test_a_hint_runs_only_what_it_touches() -> None:
     assert tuple(row.premises for row in rows) == (0, 0, 1, 1, 1) * 3
 
 
-def omitted(trials: int, seed: int) -> dict[int, summary.Omission]:
+def omitted(trials: int, seed: int) -> dict[int, counts.Omission]:
     """The study of omissions in little."""
     counted = summary.Summary(units.QUICK)
     for workload in workloads.WORKLOADS:
@@ -205,7 +206,7 @@ def omitted(trials: int, seed: int) -> dict[int, summary.Omission]:
 def test_omission_is_exact() -> None:
     """False allows are exactly the omitted trials; none if linked conservatively, none if only the index forgets."""
     found = omitted(90, 3)
-    assert found[10] == summary.Omission(trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
+    assert found[10] == counts.Omission(trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
     assert [one.omitted for one in found.values()] == [1, 4, 9]
     rows = [row for workload in workloads.WORKLOADS for row in faults.omission(workload, 30, 3)]
     assert all(row.explicit == row.omitted for row in rows)
