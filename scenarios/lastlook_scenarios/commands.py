@@ -79,7 +79,7 @@ def evaluate(argv: Sequence[str]) -> int:
             found = evaluation.evaluate(
                 options, out=out, jobs=given.jobs or _cores(), figures=given.figures, progress=progress
             )
-    except (folder.FolderError, raw.RowError) as error:
+    except (folder.FolderError, raw.RowError, OSError) as error:  # a full disk, say
         print(f"lastlook evaluate: {error}", file=sys.stderr)
         return 2
     except (campaign.WorkerDied, units.UnitFailed) as error:

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except units.UnitFailed as error:
-        sys.exit(f"lastlook evaluate: {error}")
     except (KeyboardInterrupt, BrokenPipeError):
         sys.exit(130)  # whoever started it has gone, or goes
+    except (units.UnitFailed, OSError) as error:
+        sys.exit(f"lastlook evaluate: {error}")

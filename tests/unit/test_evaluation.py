@@ -374,6 +374,17 @@ def test_a_part_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert (printed.out, printed.err) == ("", "lastlook evaluate: ATR on office ended with exit status 1: killed\n")
 
 
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that cannot be written end the command with 2 and the system's own reason, without a traceback."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "rows/table2.csv.gz.part")
+
+    monkeypatch.setattr(units, "perform", full)
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv",
     [
