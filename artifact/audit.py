@@ -29,7 +29,9 @@ Row = dict[str, str]
 
 METHODS = ("ATR", "FullScan", "NoCheck", "VersionAbort")
 TIMES = {"ATR": "atr_ns", "FullScan": "full_scan_ns", "NoCheck": "no_check_ns", "VersionAbort": "version_abort_ns"}
-STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+# Two-sided 95 %, by the number of repetitions; beyond them the normal distribution's.
+STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262, 11: 2.228}
+STUDENT_T |= {12: 2.201, 13: 2.179, 14: 2.160, 15: 2.145, 16: 2.131}
 OUTCOMES = ("KEEP", "REFRESH", "REPLAN", "BLOCK")
 RELEASES = ("KEEP", "REFRESH")
 

@@ -52,6 +52,10 @@ def evaluate(argv: Sequence[str]) -> int:
         metavar="N",
         help="unsafe trials at each omission rate in a repetition (default: 1000; full: 5000)",
     )
+    parser.add_argument("--pairs", type=_count, metavar="N", help="pairs that race, in a repetition (default: 1000)")
+    parser.add_argument(
+        "--cells", type=_count, metavar="N", dest="durable", help="trials of each durable cell (default: 10)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of schedules and draws (default: 1)")
     parser.add_argument("--jobs", type=_count, metavar="N", help="processes side by side (default: one a core)")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too; - for standard output, alone")
@@ -66,7 +70,7 @@ def evaluate(argv: Sequence[str]) -> int:
 
     from lastlook_scenarios import campaign, evaluation, folder, published, raw, report, units
 
-    asked = {name: getattr(given, name) for name in ("seed", "repetitions", "traces", "trials")}
+    asked = {name: getattr(given, name) for name in ("seed", "repetitions", "traces", "trials", "pairs", "durable")}
     options = dataclasses.replace(
         units.FULL if given.full else units.QUICK, **{name: n for name, n in asked.items() if n is not None}
     )
@@ -75,10 +79,10 @@ def evaluate(argv: Sequence[str]) -> int:
             found = evaluation.evaluate(
                 options, out=out, jobs=given.jobs or _cores(), figures=given.figures, progress=progress
             )
-    except (folder.FolderError, raw.RowError) as error:
+    except (folder.FolderError, raw.RowError, OSError) as error:  # a full disk, say
         print(f"lastlook evaluate: {error}", file=sys.stderr)
         return 2
-    except campaign.WorkerDied as error:
+    except (campaign.WorkerDied, units.UnitFailed) as error:
         kept = f"; what is finished is in {out}, and the same command goes on from there" if out is not None else ""
         print(f"lastlook evaluate: {error}{kept}", file=sys.stderr)
         return 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lastlook_scenarios import cells, durable_baselines, oracle
 from lastlook_scenarios.raw import DurableRow, reasons_text
+from lastlook_scenarios.units import UnitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ __all__ = ["METHODS", "ResumptionFailed", "trials"]
 METHODS: Final = ("NoCheck", "VersionAbort", "FullScan", "ATR")
 
 
-class ResumptionFailed(Exception):
+class ResumptionFailed(UnitFailed):
     """The fresh process did not answer for each of its files."""
 
 

@@ -119,7 +119,8 @@ def _results(figure: Any, summary: Summary) -> None:
         right.errorbar(reads, means, yerr=errors, label=label, color=colour, marker=marker, capsize=3, markersize=4)
         if path != "pre_effect":
             for n, mean in ((reads[0], means[0]), (reads[-1], means[-1])):
-                right.annotate(f"{mean:.1f}", (n, mean), xytext=(0, 6), textcoords="offset points", ha="center")
+                beside = (0, 6) if path == "full_scan" else (0, -14)
+                right.annotate(f"{mean:.1f}", (n, mean), xytext=beside, textcoords="offset points", ha="center")
     right.margins(x=0.12, y=0.14)
     right.set_xscale("log")
     right.set_yscale("log")

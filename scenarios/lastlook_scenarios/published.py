@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from lastlook_scenarios.summary import METHODS, TIMED, Boundary
+from lastlook_scenarios.counts import Boundary
+from lastlook_scenarios.summary import METHODS, TIMED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastlook_scenarios.summary import Spread, Summary
+    from lastlook_scenarios.counts import Spread
+    from lastlook_scenarios.summary import Summary
 
 __all__ = ["as_json", "in_detail", "premises_per_change", "table3"]
 

@@ -18,6 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from lastlook import Gate, arg, block_unless
 from lastlook_connectors.sql import Sql, SqlPermit, row
 from lastlook_scenarios.raw import RaceRow
+from lastlook_scenarios.units import UnitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ _PATIENCE: Final = 60.0
 """Seconds that a racer waits for the other before it gives up: who waits longer waits for a process that is dead."""
 
 
-class RaceFailed(Exception):
+class RaceFailed(UnitFailed):
     """A racer ended before its race."""
 
 

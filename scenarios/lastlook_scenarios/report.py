@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, TextIO
 
 from lastlook_scenarios import published
-from lastlook_scenarios.summary import percentile
+from lastlook_scenarios.counts import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,6 +22,7 @@ __all__ = [
     "WORKLOADS",
     "Options",
     "Unit",
+    "UnitFailed",
     "files",
     "perform",
     "plan",
@@ -83,6 +84,10 @@ class Options:
 QUICK: Final = Options()
 FULL: Final = dataclasses.replace(QUICK, repetitions=7, traces=30_000, trials=5_000, alone=True, calls=100)
 """As the paper ran it."""
+
+
+class UnitFailed(Exception):
+    """A unit could not be run to its end; it leaves no rows."""
 
 
 class Unit(NamedTuple):

@@ -36,3 +36,5 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1:]))
     except (KeyboardInterrupt, BrokenPipeError):
         sys.exit(130)  # whoever started it has gone, or goes
+    except (units.UnitFailed, OSError) as error:
+        sys.exit(f"lastlook evaluate: {error}")

@@ -239,7 +239,9 @@ def test_show_prints_what_a_gate_would_check(installed: Installed, tmp_path: Pat
 
 def test_evaluation_holds(installed: Installed, tmp_path: Path) -> None:
     """`lastlook evaluate` ends well, and by its JSON, ATR matches every case with no false allow and no false block."""
-    done = installed.run("lastlook", "evaluate", "--traces", "150", "--json", "-", folder=tmp_path)
+    done = installed.run(
+        "lastlook", "evaluate", "--traces", "150", "--pairs", "20", "--cells", "1", "--json", "-", folder=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)
     atr = figures["cases"]["ATR"]

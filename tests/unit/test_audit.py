@@ -90,6 +90,21 @@ def test_a_run_passes(run: Path) -> None:
     assert {line.partition(":")[0].partition(".")[0].partition("[")[0] for line in figures} == set(published) - {"run"}
 
 
+@pytest.mark.slow
+def test_the_published_run_passes() -> None:
+    """The full run in the repository is what its rows say, and is as large as the paper's."""
+    folder = ROOT / "artifact" / "run"
+    done = audit(folder)
+    assert (done.status, done.err) == (0, "")
+    published = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert published["traces"] == 210_000
+    assert published["races"] == {"pairs": 7000, "double": 0, "zero": 0}
+    assert {rate: found["trials"] for rate, found in published["detail"]["omission"].items()} == dict.fromkeys(
+        ("1", "5", "10"), 35_000
+    )
+    assert published["durable_cells"]["ATR"] == {"matched": 100, "of": 100}
+
+
 def test_it_rests_on_the_standard_library_alone() -> None:
     """The audit imports nothing else, so that it cannot count by the code that it checks."""
     found = set[str]()

@@ -16,6 +16,7 @@ from lastlook import Capture, block_unless
 from lastlook_scenarios import (
     commands,
     contracts,
+    counts,
     evaluation,
     faults,
     published,
@@ -194,7 +195,7 @@ def test_a_hint_runs_only_what_it_touches() -> None:
     assert tuple(row.premises for row in rows) == (0, 0, 1, 1, 1) * 3
 
 
-def omitted(trials: int, seed: int) -> dict[int, summary.Omission]:
+def omitted(trials: int, seed: int) -> dict[int, counts.Omission]:
     """The study of omissions in little."""
     counted = summary.Summary(units.QUICK)
     for workload in workloads.WORKLOADS:
@@ -205,7 +206,7 @@ def omitted(trials: int, seed: int) -> dict[int, summary.Omission]:
 def test_omission_is_exact() -> None:
     """False allows are exactly the omitted trials; none if linked conservatively, none if only the index forgets."""
     found = omitted(90, 3)
-    assert found[10] == summary.Omission(trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
+    assert found[10] == counts.Omission(trials=90, omitted=9, explicit=9, conservative=0, index_only=0)
     assert [one.omitted for one in found.values()] == [1, 4, 9]
     rows = [row for workload in workloads.WORKLOADS for row in faults.omission(workload, 30, 3)]
     assert all(row.explicit == row.omitted for row in rows)
@@ -315,6 +316,44 @@ def test_a_terminal_gets_a_table(found: evaluation.Evaluation) -> None:
     assert "seed 7; 1 x 30 traces" in stream.getvalue()
 
 
+def test_a_terminal_gets_progress_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar a stage is drawn where a terminal is attached to the errors, and nothing where none is."""
+    pytest.importorskip("rich")
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with commands._progress() as progress:
+        assert progress is not None
+        progress("traces", 15, 30)
+        progress("races", 1, 1)
+    assert "traces" in stream.getvalue()
+    assert "50%" in stream.getvalue()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with commands._progress() as progress:
+        assert progress is None
+
+
+def test_command_keeps_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--out DIR --figures` leaves rows, summary, Table 3, both figures twice, and their checksums."""
+    assert commands.evaluate([*ASKED, "--out", str(tmp_path / "run"), "--figures"]) == 0
+    assert f"table3.md are in {tmp_path / 'run'}" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    drawn = {f"figure{n}.{ending}" for n in (1, 2) for ending in ("png", "svg")}
+    assert names == {"rows", "run.json", "summary.json", "table3.md", "SHA256SUMS", *drawn}
+    assert (tmp_path / "run" / "table3.md").read_text().count("\n") == 6
+    sealed = {line.partition("  ")[2] for line in (tmp_path / "run" / "SHA256SUMS").read_text().splitlines()}
+    rows = {f"rows/{path.name}" for path in (tmp_path / "run" / "rows").iterdir()}
+    assert sealed == rows | names - {"rows", "SHA256SUMS"}
+
+
+def test_a_full_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--full` without `--out` keeps its rows in a folder beside where it is run, so that it can be gone on with."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(units, "FULL", replace(units.QUICK, repetitions=2))
+    assert commands.evaluate(["--full", *ASKED, "--json", "-"]) == 0
+    assert json.loads((tmp_path / "lastlook-evaluation" / "summary.json").read_text())["traces"] == 30
+
+
 def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rich` is optional: without it the plain table is printed."""
     monkeypatch.setitem(sys.modules, "rich.console", None)
@@ -323,11 +362,36 @@ def test_without_rich_a_terminal_gets_text(found: evaluation.Evaluation, monkeyp
     assert stream.getvalue().startswith(report.text(report.rows(found)))
 
 
+def test_a_part_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a fresh process does not answer, the command says so in one sentence and ends with 1."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise units.UnitFailed("ATR on office ended with exit status 1: killed")
+
+    monkeypatch.setattr(units, "perform", failing)
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "lastlook evaluate: ATR on office ended with exit status 1: killed\n")
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that cannot be written end the command with 2 and the system's own reason, without a traceback."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "rows/table2.csv.gz.part")
+
+    monkeypatch.setattr(units, "perform", full)
+    assert commands.evaluate([*ASKED, "--json", "-"]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv",
     [
         ["--traces", "0"],
         ["--traces", "many"],
+        ["--pairs", "0"],
+        ["--cells", "-1"],
         ["--json"],
         ["--unknown"],
         ["--json", "/nowhere/at/all/figures.json"],

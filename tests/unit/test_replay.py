@@ -82,6 +82,18 @@ def test_every_method_that_is_exact_agrees_with_every_own_case() -> None:
     assert replay.tallies["ATR"].agree == replay.tallies["FullScan"].agree == len(own())
 
 
+def test_the_command_takes_a_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--system sqlite` replays the same lines through tables, with the same counts; another system is refused."""
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(OWN.read_text("utf-8").splitlines(keepends=True)[::40]), "utf-8")
+    printed: list[str] = []
+    for system in ("memory", "sqlite"):
+        assert main([str(few), "--system", system]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert main([str(few), "--system", "papyrus"]) == 2
+
+
 @pytest.mark.slow
 def test_on_sqlite_the_gate_agrees_with_every_own_case() -> None:
     """With rows as documents in tables, read through `Sql`, each outcome and each effect is the expected one."""
@@ -622,7 +634,8 @@ def test_what_lastlook_cannot_declare_is_a_disagreement(tmp_path: Path, capsys: 
 
 if "LASTLOOK_CASES" in os.environ:
 
-    def test_a_given_corpus_agrees(capsys: pytest.CaptureFixture[str]) -> None:
-        """FullScan and ATR agree with every case of the file that LASTLOOK_CASES names."""
-        assert main([os.environ["LASTLOOK_CASES"]]) == 0
+    @pytest.mark.parametrize("system", ["memory", "sqlite"])
+    def test_a_given_corpus_agrees(system: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """FullScan and ATR agree with every case of the file that LASTLOOK_CASES names, wherever its rows are."""
+        assert main([os.environ["LASTLOOK_CASES"], "--system", system]) == 0
         assert "ATR" in capsys.readouterr().out

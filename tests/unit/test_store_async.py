@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from shop import Order, open_shop
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from stores import altered, asked, proposal, transit
 
@@ -29,6 +31,7 @@ from lastlook.records import State
 from lastlook.store.asynchronous import AsyncSqlStore
 from lastlook.store.sql import SqlStore
 from lastlook.testing import FakeClock
+from lastlook_connectors.sql import AsyncSql, AsyncSqlPermit, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,8 +177,12 @@ def test_an_engine_of_the_other_colour_is_refused(tmp_path: Path, colour: str) -
     """A gate says at connect that it cannot use the other colour's engine, and what to give."""
     url = tmp_path / "store.db"
     if colour == "sync":
-        with pytest.raises(DeclarationError, match=r"Gate cannot await it: give the Engine of create_engine\(\)"):
-            Gate(store=create_async_engine(f"sqlite+aiosqlite:///{url}"))
+        awaited = create_async_engine(f"sqlite+aiosqlite:///{url}")
+        for given in (awaited, awaited.sync_engine):
+            with pytest.raises(DeclarationError, match=r"which Gate cannot do: give the Engine of create_engine\(\)"):
+                Gate(store=given)
+        with pytest.raises(DeclarationError, match="use AsyncGate, or SqlStore with Gate"):
+            Gate(store=AsyncSqlStore(awaited))  # type: ignore[arg-type]  # a mistake
         with pytest.raises(DeclarationError, match="has to be awaited: use AsyncGate, or 'sqlite'"):
             Gate(store=f"sqlite+aiosqlite:///{url}")
     else:
@@ -190,28 +197,68 @@ def test_an_awaited_store_says_that_it_was_not_opened(tmp_path: Path) -> None:
         _ = store.salt
 
 
-def test_a_cancelled_write_leaves_no_transaction_open(tmp_path: Path) -> None:
-    """A task that is cancelled while it waits for the file leaves nothing locked and nothing half-done."""
+@pytest.mark.parametrize("reset", ["rollback", None])
+def test_a_cancelled_write_leaves_no_transaction_open(tmp_path: Path, reset: Any) -> None:
+    """A task that is cancelled at any step of its write leaves nothing locked and nothing half-done."""
 
     async def run() -> None:
-        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'store.db'}")
-        store = AsyncSqlStore(engine)
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'store.db'}", pool_reset_on_return=reset)
+        store = AsyncSqlStore(engine, lock_timeout=0.2)
         await store.install()
-        async with engine.connect() as other:
+        async with engine.connect() as other, engine.connect() as another:  # so that both are at hand
             await other.execution_options(isolation_level="AUTOCOMMIT")
-            await other.execute(text("BEGIN IMMEDIATE"))
-            waiting = asyncio.ensure_future(store.create(proposal("i-1"), NOW, None))
-            pool: Any = engine.pool
-            while pool.checkedout() < 2:  # noqa: ASYNC110 - the pool has no event
-                await asyncio.sleep(0)
-            waiting.cancel()
-            await other.execute(text("ROLLBACK"))
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert (await store.create(proposal("i-2"), NOW, None)).ok
-        assert list(await store.pending())[-1] == "i-2"
-        for name in await store.pending():
+            await another.close()
+            for steps in range(40):
+                locked = steps % 2 == 0
+                if locked:
+                    await other.execute(text("BEGIN IMMEDIATE"))
+                waiting = asyncio.ensure_future(store.create(proposal(f"i-{steps}"), NOW, None))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                if locked:
+                    await other.execute(text("ROLLBACK"))
+                with contextlib.suppress(asyncio.CancelledError):
+                    await waiting
+                assert (await store.create(proposal(f"after-{steps}"), NOW, None)).ok
+        for name in await store.intents():
             await store.verify(name)
         await engine.dispose()
 
     asyncio.run(run())
+
+
+def test_an_async_call_on_one_engine_is_one_transaction(tmp_path: Path) -> None:
+    """Proposal, check, awaited body, effect row and record commit together; a refused call is recorded, withdrawn."""
+    open_shop(tmp_path / "shop.db").dispose()
+
+    async def run() -> None:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+        gate = AsyncGate(AsyncSql(engine, Order), store=engine)
+        await gate.install()
+        order = row(Order, arg.order_id)
+
+        @gate.effect(target=order, premises=[block_unless(~order.refunded)])
+        async def refund(permit: AsyncSqlPermit, order_id: str) -> str:
+            found = await permit.session.get_one(Order, order_id)
+            found.refunded = True
+            await permit.session.commit()
+            return "refunded"
+
+        sent: list[str] = []
+
+        def listen(connection: Any, *_: Any) -> None:
+            connection.driver_connection._conn.set_trace_callback(sent.append)
+
+        event.listen(engine.sync_engine, "checkout", listen)
+        assert await refund("o-1") == "refunded"
+        assert [sql for sql in sent if sql in ("BEGIN IMMEDIATE", "COMMIT")] == ["BEGIN IMMEDIATE", "COMMIT"]
+        with pytest.raises(EffectBlocked):
+            await refund("o-1")
+        assert await gate.pending() == []
+        await gate.aclose()
+        await engine.dispose()
+
+    asyncio.run(run())
+    kinds = asked(tmp_path / "shop.db", "SELECT kind FROM lastlook_journal ORDER BY rowid")
+    assert kinds == [("PROPOSED",), ("COMMITTED",), ("PROPOSED",), ("VERDICT",), ("WITHDRAWN",)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shop import Order, Policy, change, declare, open_shop
 from sqlalchemy import event
-from stores import asked
+from stores import asked, proposal, transit
 
 from lastlook import (
     Applied,
@@ -243,3 +243,24 @@ def test_an_override_by_a_durable_system_stores_with_its_engine(engine: Engine, 
     assert (refunded(other), refunded(engine)) == (True, False)
     assert (list(journals(other).values()), journals(engine)) == ([["PROPOSED", "COMMITTED"]], {})
     other.dispose()
+
+
+def test_a_call_whose_lane_is_held_is_in_progress_and_withdrawn(engine: Engine, shop: tuple[Gate, Any]) -> None:
+    """A call that finds another intent's open attempt on its lane releases nothing, then or later."""
+    gate, refund = shop
+    intent = refund.propose("o-1", amount=Decimal(80))
+    store = SqlStore(engine)
+    stored = store.load(intent.id)
+    assert stored is not None
+    now = FakeClock().now()
+    assert store.create(proposal("holder", lane=stored.record.lane), now, None).ok
+    assert store.append(transit("holder", 0, "ATTEMPT", State.ATTEMPT, attempt=1, deadline_us=2**60), now).ok
+    with pytest.raises(EffectContended, match="holder") as stop:
+        refund("o-1", amount=Decimal(80))
+    verdict = stop.value.verdict
+    assert (verdict.applied, verdict.state) == (Applied.IN_PROGRESS, State.WITHDRAWN)
+    assert not refunded(engine)
+    assert store.append(transit("holder", 1, "CLOSED", attempt=1), now).ok
+    assert verdict.intent is not None
+    assert gate(verdict.intent).state is State.WITHDRAWN
+    assert gate(intent).committed

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import os
 import sqlite3
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,7 +78,17 @@ def _own_transactions(url: str) -> Engine:
     return engine
 
 
-ENGINES = pytest.mark.parametrize("make", [_plain, _autocommit, _null_pool, _own_transactions])
+def _always_in_a_transaction(url: str) -> Engine:
+    """PEP 249 as Python 3.12 can do it: the driver begins the next transaction as soon as one ends."""
+    return create_engine(url, connect_args={"autocommit": False})
+
+
+def _never_in_a_transaction(url: str) -> Engine:
+    return create_engine(url, connect_args={"autocommit": True})
+
+
+NEWER = [_always_in_a_transaction, _never_in_a_transaction] if sys.version_info >= (3, 12) else []
+ENGINES = pytest.mark.parametrize("make", [_plain, _autocommit, _null_pool, _own_transactions, *NEWER])
 
 
 @ENGINES

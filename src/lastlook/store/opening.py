@@ -20,6 +20,10 @@ def given_store(given: Store | Engine | str, *, asynchronous: bool) -> Store:
     """
     found: Any = given
     if hasattr(found, "append") and hasattr(found, "load"):
+        if hasattr(found, "ready") and not asynchronous:
+            raise DeclarationError(
+                f"store= got {type(found).__name__}, which has to be awaited: use AsyncGate, or SqlStore with Gate"
+            )
         return cast("Store", found)
     if not isinstance(found, str) and not (hasattr(found, "dialect") and hasattr(found, "url")):
         raise DeclarationError(

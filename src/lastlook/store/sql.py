@@ -61,10 +61,10 @@ class SqlStore:
             event.listen(engine, "connect", sqlite.preparing(lock_timeout))
             weakref.finalize(self, engine.dispose)
             self._file = engine.url.database
-        elif not isinstance(engine, Engine):  # pyright: ignore[reportUnnecessaryIsInstance]  # whatever a caller gives
+        elif not _is_sync(engine):
             raise DeclarationError(
-                f"store= got {type(engine).__name__}, and Gate cannot await it: give the Engine of create_engine(), "
-                "or use AsyncGate"
+                f"store= got {type(engine).__name__} with a driver that is awaited, which Gate cannot do: give the "
+                "Engine of create_engine(), or use AsyncGate"
             )
         sqlite.check_engine(engine)
         self.engine = engine
@@ -234,6 +234,10 @@ class SqlStore:
             sqlite.writing(connection, self._lock_timeout, own=self._file is not None) as cursor,
         ):
             yield cursor
+
+
+def _is_sync(engine: object) -> bool:
+    return isinstance(engine, Engine) and not engine.dialect.is_async
 
 
 def parsed(url: str) -> URL:

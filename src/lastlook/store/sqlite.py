@@ -78,6 +78,7 @@ def writing(connection: Any, patience: float, *, own: bool) -> Generator[Any]:
             yield cursor
             cursor.execute("COMMIT")
         except BaseException:
+            cursor.execute("SELECT 1")  # a cancelled task does not stop what a driver's thread is at: wait for it
             if in_transaction(connection):
                 cursor.execute("ROLLBACK")
             raise
