@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lastlook.expressions import Env
     from lastlook.records import Address, Path
 
-__all__ = ["MAX_WAVES", "Evaluation", "Seen", "findings_of", "hidden_names"]
+__all__ = ["MAX_WAVES", "NOTHING_TOUCHED", "Evaluation", "Seen", "findings_of", "hidden_names"]
 
 Seen = Observation | Unreadable
 """What a look brings for one address."""

@@ -67,6 +67,7 @@ __all__ = [
     "load",
     "preview",
     "release",
+    "release_at_once",
     "settle",
     "tell",
     "validate",

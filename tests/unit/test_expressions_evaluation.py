@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -915,3 +916,20 @@ def test_the_evidence_in_use_is_traced() -> None:
         ("products/q", ("price", "x")),
         ("n/*", ()),
     }
+
+
+def test_what_a_comparison_of_fields_uses_is_traced() -> None:
+    """Where somebody traces what is used, each field of a comparison is named, whatever way it is evaluated."""
+    slots = SlotTable()
+    row, policy = resource("orders", "o-1"), resource("policies", "p")
+    compiled = compile_expression(row.amount <= policy.limit, slots)
+    cells: list[Any] = [
+        Observation(MappingProxyType({"amount": 80}), Token("counter", "t", 1)),
+        Observation(MappingProxyType({"limit": 100}), Token("counter", "t", 1)),
+    ]
+    quick, traced = Env(slots, {}, slots=[*cells]), Env(slots, {}, slots=[*cells], touched=[])
+    assert compiled(quick) is compiled(traced) is True
+    assert [(str(address), path) for address, path in traced.touched or ()] == [
+        ("orders/o-1", ("amount",)),
+        ("policies/p", ("limit",)),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -298,3 +300,74 @@ def test_evidence_that_leads_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPat
     ):
         refund.propose("o-1")
     assert reads == [1, 1]
+
+
+# --- In one call ------------------------------------------------------------------------------------------------------
+
+
+def test_in_one_call_a_target_that_raises_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody steps in, and the target raises: the outcome is asked for, and nothing was committed."""
+    shop = Shop()
+    intent = shop.refund.propose("o-1", amount=80)
+
+    def raises(*_: object) -> ApplyResult:
+        raise ConnectionError("the line is dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.world, "apply", raises)
+        verdict = shop.gate(intent)
+    assert not verdict.committed
+    assert shop.world.effects[intent.id]["committed_at"] is None
+    assert shop.gate(intent).committed
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+def test_in_one_call_the_stores_own_evidence_is_compared(revoked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence that the store owns is compared where the commit is recorded, also where nobody steps in."""
+    owned = Memory(approvals={"a-1": {"granted": True}})
+    world = Memory(**shop_rows())
+    gate = Gate(world, store=MemoryStore(evidence=owned), clock=FakeClock())
+
+    @gate.effect(target=order, premises=[block_unless(resource("approvals", "a-1").granted)])
+    def refund(permit: MemoryPermit, order_id: str) -> None:
+        permit.change("orders", order_id, refunded=True)
+
+    intent = refund.propose("o-1")
+    apply = world.apply
+
+    def revoke_first(attempt: Attempt, journal: Journal | None) -> ApplyResult:
+        if revoked:
+            owned.change("approvals", "a-1", granted=False)
+        return apply(attempt, journal)
+
+    monkeypatch.setattr(world, "apply", revoke_first)
+    assert gate(intent).committed is not revoked
+    assert (world.row("orders", "o-1") or {})["refunded"] is not revoked
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_one_call_or_step_by_step(seed: int) -> None:
+    """Whether somebody steps in at its commands or not, a gate decides, applies and records the same."""
+    drawn = random.Random(seed)
+    changes = [
+        ("orders", "o-1", {"refunded": drawn.random() < 0.3}),
+        ("orders", "o-1", {"customer_name": f"reader {drawn.randrange(2)}"}),
+        ("policies", "refund", {"limit": drawn.choice([50, 80, 100])}),
+    ]
+    chosen = [change for change in changes if drawn.random() < 0.5]
+    told: list[object] = []
+    for stepped in (False, True):
+        shop = Shop()
+        intents = [shop.refund.propose("o-1", amount=80) for _ in range(2)]
+        for kind, key, fields in chosen:
+            shop.world.change(kind, key, **fields)
+        with failpoint(shop.gate, Apply, before=lambda _: None) if stepped else contextlib.nullcontext():
+            verdicts = [shop.gate(intent) for intent in (*intents, intents[0])]
+        told.append(
+            [
+                [(v.outcome, v.applied, v.state, v.checked, v.changed, v.explain().split(")", 1)[1]) for v in verdicts],
+                [kinds(shop.store, intent) for intent in intents],
+                shop.world.rows("orders"),
+            ]
+        )
+    assert told[0] == told[1], f"seed {seed}: {chosen}"

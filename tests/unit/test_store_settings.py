@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
 import sqlite3
 import sys
 from typing import TYPE_CHECKING, Any
@@ -313,19 +312,6 @@ def test_a_record_of_a_newer_version_is_told_of(tmp_path: Path, seq: int) -> Non
 
 
 # What happens to files.
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
-def test_a_read_only_file(tmp_path: Path) -> None:
-    """A file without permission to write is told of, and reading goes on."""
-    file = tmp_path / "app.db"
-    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
-    store = SqlStore(engine)
-    used(store)
-    file.chmod(0o444)
-    with pytest.raises(StoreError, match="cannot be written: make the file and its folder writable"):
-        store.create(proposal("i-2"), NOW, None)
-    assert store.load("i-1") is not None
 
 
 def test_a_database_opened_for_reading(tmp_path: Path) -> None:
