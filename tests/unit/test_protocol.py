@@ -349,7 +349,7 @@ def test_in_one_call_the_stores_own_evidence_is_compared(revoked: bool, monkeypa
 def test_in_one_call_or_step_by_step(seed: int) -> None:
     """Whether somebody steps in at its commands or not, a gate decides, applies and records the same."""
     drawn = random.Random(seed)
-    changes = [
+    changes: list[tuple[str, str, dict[str, Any]]] = [
         ("orders", "o-1", {"refunded": drawn.random() < 0.3}),
         ("orders", "o-1", {"customer_name": f"reader {drawn.randrange(2)}"}),
         ("policies", "refund", {"limit": drawn.choice([50, 80, 100])}),
