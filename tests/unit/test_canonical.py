@@ -7,6 +7,7 @@ import gc
 import json
 import math
 import pickle
+import re
 import sys
 import types
 from collections import OrderedDict, UserDict, namedtuple
@@ -161,7 +162,8 @@ few = nested(st.sampled_from([0, False, None, "", ABSENT, 1, True, Decimal("1.0"
 
 def table(names: str, rows: Sequence[Any]) -> pytest.MarkDecorator:
     """A parametrisation whose ids are short and distinct whatever is in the rows."""
-    return pytest.mark.parametrize(names, rows, ids=[f"{index}-{ascii(row)[:40]}" for index, row in enumerate(rows)])
+    texts = [re.sub(r"( at 0x| id=')\w+", "", ascii(row)) for row in rows]  # the same in every process
+    return pytest.mark.parametrize(names, rows, ids=[f"{index}-{text[:40]}" for index, text in enumerate(texts)])
 
 
 def deep(levels: int) -> Any:
