@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import hashlib
 import inspect
 import textwrap
 import threading
@@ -247,4 +246,6 @@ def _source(function: Callable[..., Any], name: str, revision: str | None) -> st
         raise DeclarationError(
             f"validator {name!r} has no source to pin: give it revision='...' and raise that with every change"
         ) from error
+    import hashlib  # dear to import, and not needed to declare an effect
+
     return "sha256:" + hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()

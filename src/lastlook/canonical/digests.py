@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -50,6 +49,8 @@ _VALUE_HEADER: Final = _header("value", b"")
 
 def _hash(header: bytes, value: object, rules: Mapping[type, Rule]) -> str:
     body = orjson.dumps(tree_of(freeze(value), rules, ""), option=orjson.OPT_SORT_KEYS)
+    import hashlib  # dear to import, and not needed to declare an effect
+
     return "sha256:" + hashlib.sha256(header + body).hexdigest()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import sys
 import unicodedata
 from collections.abc import Mapping
@@ -101,6 +100,8 @@ def _base32(data: bytes) -> str:
 
 def intent_id(data: bytes) -> str:
     """The id that follows from `data`: 128 bits of its SHA-256 as 26 characters of base32 (RFC 4648), lower case."""
+    import hashlib  # dear to import, and not needed to declare an effect
+
     return _base32(hashlib.sha256(data).digest()[:_ID_BYTES])
 
 
@@ -117,4 +118,6 @@ def random_id(entropy: bytes) -> str:
 
 def idempotency_key(intent_id: str, attempt: int) -> str:
     """The key under which a target knows this attempt of this intent, whoever sends it and however often."""
+    import hashlib  # dear to import, and not needed to declare an effect
+
     return "ll-" + _base32(hashlib.sha256(encode((intent_id, attempt))).digest()[:_ID_BYTES])

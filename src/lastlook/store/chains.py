@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from lastlook import canonical
@@ -26,6 +25,8 @@ _STATES = {state.name: state for state in State}
 def chain_digest(previous: str, intent_id: str, seq: int, kind: str, at_us: int, body: bytes) -> str:
     """The digest that chains a record to the one before it (SHA-256 over the canonical form of both)."""
     head = canonical.encode((previous, intent_id, seq, kind, at_us))
+    import hashlib  # dear to import, and not needed to declare an effect
+
     return "sha256:" + hashlib.sha256(len(head).to_bytes(8, "big") + head + body).hexdigest()
 
 
