@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import killed
 import pytest
+from quick import quick_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,9 +29,8 @@ _SERVERS = 2
 @pytest.fixture(scope="module")
 def fast() -> Generator[Path]:
     """A folder in memory where there is one: a killed process leaves the system's caches as they are."""
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own is made there
-    with tempfile.TemporaryDirectory(prefix="lastlook-kills-", dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
+    with quick_folder() as folder:
+        yield folder
 
 
 class _Server:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections import Counter
 from contextlib import closing
 from multiprocessing import get_context
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import racers
+from quick import quick_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PAIRS = 2500
 
@@ -47,9 +50,8 @@ def _raced(folder: Path, *, same: bool) -> list[tuple[int, int, str, str]]:
 @pytest.mark.parametrize("over", ["intent", "remainder"])
 def test_of_two_racers_exactly_one_lands(over: str) -> None:
     """Of two gates on one intent, or of two intents on a remainder for one: 0 land twice, 0 not at all, 0 overdrawn."""
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own is made there
-    with tempfile.TemporaryDirectory(prefix="lastlook-races-", dir=memory if memory.is_dir() else None) as folder:
-        found = _raced(Path(folder), same=over == "intent")
+    with quick_folder() as folder:
+        found = _raced(folder, same=over == "intent")
     assert len(found) == _PAIRS
     for number, (paid, remaining, first, second) in enumerate(found):
         what = f"pair {number} over one {over}: {paid} payments, {remaining} left, told {first} and {second}"
