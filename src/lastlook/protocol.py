@@ -636,7 +636,7 @@ def _resolve_unknown(
     moved = (yield Load(attempt.intent_id)) if look.plan.one_engine else None
     if moved is not None and moved.row.seq != stored.row.seq:
         return None  # the lost reply was that of a commit, which the store itself knows
-    reason = look.told(said.reason) or "no answer came"
+    reason = look.told("; ".join(filter(None, (said.reason, closed.reason)))) or "no answer came"
     return answer(stored, look, _UNKNOWN, stored.row.state, reason=reason, error=said.error)
 
 
