@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,7 @@ from lastlook import (
     Applied,
     Change,
     Gate,
+    IntegrityError,
     KeyReused,
     Outcome,
     State,
@@ -399,22 +401,35 @@ def test_trap_49_the_lane_of_an_attempt_that_died(folder: Path) -> None:
 # --- Threats ----------------------------------------------------------------------------------------------------------
 
 
+def recorded(shop: Shop, intent_id: str) -> dict[str, Any]:
+    """The stored proposal."""
+    with closing(sqlite3.connect(shop.stored())) as connection:
+        asked = "SELECT body FROM lastlook_journal WHERE intent_id = ? AND seq = 0"
+        return dict(cast("Any", decode(connection.execute(asked, (intent_id,)).fetchone()[0])))
+
+
+def forge(shop: Shop, intent_id: str, body: bytes, *, at: int = 0) -> None:
+    """Put another body in the place of a stored one, and chain the records as the library would have."""
+    with closing(sqlite3.connect(shop.stored())) as connection:
+        asked = "SELECT seq, kind, at_us, body FROM lastlook_journal WHERE intent_id = ? ORDER BY seq"
+        digest = ""
+        for seq, kind, at_us, was in connection.execute(asked, (intent_id,)).fetchall():
+            now = body if seq == at else was
+            digest = chain_digest(digest, intent_id, seq, kind, at_us, now)
+            put = "UPDATE lastlook_journal SET body = ?, digest = ? WHERE intent_id = ? AND seq = ?"
+            connection.execute(put, (now, digest, intent_id, seq))
+        connection.execute("UPDATE lastlook_intent SET head = ? WHERE intent_id = ?", (digest, intent_id))
+        connection.commit()
+
+
 @pytest.mark.parametrize("left_out", range(len(PREMISES)))
 def test_threat_02_a_premise_cut_from_the_stored_record(shop: Shop, left_out: int) -> None:
     """Who writes the store and chains anew can drop a recorded premise; the contract's own still stops the effect."""
     intent = shop.refund.propose("o-1", amount=80)
-    shop.close()
-    with closing(sqlite3.connect(shop.stored())) as connection:
-        asked = "SELECT kind, at_us, body FROM lastlook_journal WHERE intent_id = ? AND seq = 0"
-        kind, at_us, body = connection.execute(asked, (intent.id,)).fetchone()
-        record = dict(cast("Any", decode(body)))
-        premises = list(record["premises"])
-        del premises[left_out]
-        forged = encode(record | {"premises": tuple(premises)})
-        digest = chain_digest("", intent.id, 0, kind, at_us, forged)
-        connection.execute("UPDATE lastlook_journal SET body = ?, digest = ?", (forged, digest))
-        connection.execute("UPDATE lastlook_intent SET head = ?", (digest,))
-        connection.commit()
+    body = recorded(shop, intent.id)
+    premises = list(body["premises"])
+    del premises[left_out]
+    forge(shop, intent.id, encode(body | {"premises": tuple(premises)}))
     later = shop.again()
     changes: list[tuple[type[Base], str, dict[str, object]]] = [
         (Order, "o-1", {"delivered": False}),
@@ -426,6 +441,43 @@ def test_threat_02_a_premise_cut_from_the_stored_record(shop: Shop, left_out: in
     verdict = later.gate(later.gate.intent(intent.id))
     assert verdict.outcome is (Outcome.REPLAN if left_out == 0 else Outcome.BLOCK)
     assert shop.refunds() == []
+
+
+class Trap:
+    """What a pickle would run."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shop, (None, "never made")
+
+
+MALICIOUS = {
+    "a pickle": pickle.dumps(Trap()),
+    "nothing": b"",
+    "no document": b"\x00\xff\xfe",
+    "another document": encode({"another": 1}),
+    "deep": b"[" * 100_000,
+    "a text": encode("__import__('os')"),
+    "large": b'"' + b"x" * 2_000_000 + b'"',
+}
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["the proposal", "the last record"])
+@pytest.mark.parametrize("body", MALICIOUS.values(), ids=MALICIOUS)
+def test_threat_08_a_record_that_is_none(shop: Shop, body: bytes, at: int) -> None:
+    """Bytes of another kind, chained as if they were a record, are an integrity error; a sweep sees to the others."""
+    forged, other = shop.refund.propose("o-1", amount=80), shop.refund.propose("o-2", amount=80)
+    shop.change(Policy, "refund", limit=50)
+    assert shop.gate(forged).outcome is Outcome.BLOCK
+    shop.change(Policy, "refund", limit=100)
+    forge(shop, forged.id, body, at=at)
+    later = shop.again()
+    for use in (later.gate, later.gate.preview):
+        with pytest.raises(IntegrityError):
+            use(forged)
+    with pytest.raises(IntegrityError):
+        later.gate.reconcile()
+    assert (later.ran, shop.refunds()) == (0, [])
+    assert later.gate(other).committed
 
 
 @pytest.mark.parametrize("key", ["'", "'; DROP TABLE orders; --", '"', "%", "o-1' OR '1'='1", ":order_id", "?", "\\"])

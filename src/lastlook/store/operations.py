@@ -211,7 +211,7 @@ class Operations:
             raise foreign(intent_id, "the proposal")
         if last[3] != head or (seq > 0 and not chained(records[seq - 1][3], intent_id, seq, *last)):
             raise foreign(intent_id, f"record {seq}")
-        record = self._proposal(first)
+        record = self._proposal(intent_id, first)
         found = _STATES.get(state)
         body = None if seq == 0 else _body(intent_id, seq, last)
         if (
@@ -349,11 +349,11 @@ class Operations:
 
     # Proposals at hand.
 
-    def _proposal(self, first: tuple[str, int, bytes, str]) -> IntentRecord:
+    def _proposal(self, intent_id: str, first: tuple[str, int, bytes, str]) -> IntentRecord:
         """The proposal of a record whose digest was checked, decoded once."""
         kept = self._proposals.get(first[3])
         if kept is None:
-            kept = intent_from_body(cast("Mapping[str, Value]", canonical.decode(first[2], limit=RECORD_BYTES)))
+            kept = intent_from_body(_decoded(intent_id, 0, first[2]))
             self._keep(first[3], kept)
         return kept
 
@@ -398,7 +398,11 @@ def _decoded(intent_id: str, seq: int, body: bytes) -> Mapping[str, Value]:
 def _body(intent_id: str, seq: int, record: tuple[str, int, bytes, str]) -> Callable[[], Mapping[str, Value]]:
     """What decodes a record that was checked, when somebody asks; its schema number is looked at now."""
     body = record[2]
-    if json.loads(body).get("schema") != _KNOWN:
+    try:
+        known = json.loads(body)["schema"] == _KNOWN
+    except (ValueError, TypeError, KeyError, RecursionError):
+        known = False  # and what it is then is told below
+    if not known:
         decoded = _decoded(intent_id, seq, body)
         return lambda: decoded
     return lambda: _decoded(intent_id, seq, body)
