@@ -11,6 +11,7 @@ from collections import Counter
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from drawing import FIELDS, Draw
 from reading import Bad, Place, address
@@ -22,7 +23,8 @@ from lastlook.commands import Apply
 from lastlook.errors import LastlookError
 from lastlook.events import OutcomeDecided
 from lastlook.expressions import exists
-from lastlook.records import State
+from lastlook.plan import Plan
+from lastlook.records import State, place
 from lastlook.testing import events, failpoint
 from lastlook.verdicts import NOTHING_SEEN
 
@@ -259,11 +261,17 @@ def unless(refusal: type[Exception], read: Callable[[], Any]) -> Any:
 def run(groups: Iterable[int], cases: Iterable[int] = range(CASES)) -> Counter[str]:
     """Run these cases of each of these groups, and count what came out."""
     tally: Counter[str] = Counter()
-    for seed in groups:
-        group = Group(seed)
-        for number in cases:
-            Case(group, number, tally).run()
+    with mock.patch.object(Plan, "where", _by_key):
+        for seed in groups:
+            group = Group(seed)
+            for number in cases:
+                Case(group, number, tally).run()
     return tally
+
+
+def _by_key(plan: Plan, index: int, watch: Any) -> str:
+    """Another `Plan.where`: a row is named by its key, as the naive gate names it, wherever the key was read."""
+    return place(plan.addresses[index], watch.path)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,10 @@ DAY = dt.timedelta(days=1)
 OVERDUE = dt.timedelta(seconds=31)
 """Past the deadline of an attempt."""
 
-COMMANDS: tuple[type[Any], ...] = get_args(commands.Command)
+COMMANDS: tuple[type[Any], ...] = tuple(
+    command for command in get_args(commands.Command) if command not in (commands.Poll, commands.Weed)
+)
+"""What a schedule can fail at; what only hints yield, about a store that others write to, decides nothing."""
 DEAD = (State.WITHDRAWN, State.EXPIRED, State.SUPERSEDED)
 
 
