@@ -186,17 +186,19 @@ class SQLite:
             connection.begin()
             if self.is_open(connection):  # a listener of the engine's has begun one; it would be a deferred one
                 _execute(connection, "ROLLBACK")
-            for pragma, ours in (("busy_timeout", int(patience * 1000)), ("synchronous", _FULL)):
-                (found,) = _execute(connection, f"PRAGMA {pragma}")
-                if found != ours and (pragma != "synchronous" or found < ours):  # a caller's stronger one stays
-                    undo.append(f"PRAGMA {pragma} = {found}")
-                    _execute(connection, f"PRAGMA {pragma} = {ours}")
-            try:
-                _execute(connection, "BEGIN IMMEDIATE")
-            except sqlite3.Error as error:
-                if self.is_busy(error):
-                    raise Busy(_LOCKED) from error
-                raise
+            with contextlib.closing(raw.cursor()) as cursor:
+                for pragma, ours in (("busy_timeout", int(patience * 1000)), ("synchronous", _FULL)):
+                    cursor.execute(f"PRAGMA {pragma}")
+                    (found,) = cursor.fetchone()
+                    if found != ours and (pragma != "synchronous" or found < ours):  # a caller's stronger one stays
+                        undo.append(f"PRAGMA {pragma} = {found}")
+                        cursor.execute(f"PRAGMA {pragma} = {ours}")
+                try:
+                    cursor.execute("BEGIN IMMEDIATE")
+                except sqlite3.Error as error:
+                    if self.is_busy(error):
+                        raise Busy(_LOCKED) from error
+                    raise
             yield
         finally:
             if not (connection.closed or connection.invalidated):

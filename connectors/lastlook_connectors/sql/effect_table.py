@@ -70,7 +70,8 @@ class EffectTable:
 
     def enter(self, connection: Connection, intent_id: str, digest: str, floor: int = 0) -> EffectRow:
         """The intent's row, inserted if there was none, and locked for as long as the transaction lasts."""
-        self._enter.run(connection, {"id": intent_id, "digest": digest, "least": floor})
+        if self._enter.send(connection, {"id": intent_id, "digest": digest, "least": floor}) == 1:
+            return EffectRow(intent_id, digest, floor, None, None, None)
         row = self._find.run(connection, {"id": intent_id}).one()
         return _row(intent_id, row)
 
@@ -82,7 +83,7 @@ class EffectTable:
     def commit(self, connection: Connection, intent_id: str, digest: str, number: int, stored: Value, at: int) -> int:
         """Mark the effect as committed; how many rows that was."""
         values = {"id": intent_id, "digest": digest, "number": number, "stored": canonical.encode(stored), "at": at}
-        return self._commit.run(connection, values).rowcount
+        return self._commit.send(connection, values)
 
     def raise_floor(self, connection: Connection, intent_id: str, least: int) -> None:
         """Take no attempt below this number any more."""

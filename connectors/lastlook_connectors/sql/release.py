@@ -205,6 +205,7 @@ class Release:
         )
         self._connection.rollback()  # of SQLAlchemy's own state
         if self._effects is not None:
+            self._connection.begin()
             self._effects.enter(self._connection, attempt.intent_id, attempt.arguments_digest)
             self._effects.mark(self._connection, attempt.intent_id, attempt.number)
             self._connection.commit()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlalchemy.exc import DBAPIError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,7 +42,26 @@ class Prepared:
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
         """Execute it with values for its parameters."""
-        given = {**self._fixed, **values}
-        if self._order is None:
-            return connection.exec_driver_sql(self._text, given)
-        return connection.exec_driver_sql(self._text, tuple([given[name] for name in self._order]))
+        return connection.exec_driver_sql(self._text, self._given(values))
+
+    def send(self, connection: Connection, values: Mapping[str, Any]) -> int:
+        """Have the driver execute it in the open transaction, past SQLAlchemy and its listeners; how many rows it hit.
+
+        Raises:
+            DBAPIError: as SQLAlchemy would, without the parameters.
+        """
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(self._text, self._given(values))
+            return int(cursor.rowcount)
+        except connection.dialect.loaded_dbapi.Error as error:
+            driver = connection.dialect
+            raise DBAPIError.instance(
+                self._text, None, error, driver.loaded_dbapi.Error, hide_parameters=True, dialect=driver
+            ) from error
+        finally:
+            cursor.close()
+
+    def _given(self, values: Mapping[str, Any]) -> Any:
+        given = {**self._fixed, **values} if self._fixed else values
+        return given if self._order is None else tuple([given[name] for name in self._order])
