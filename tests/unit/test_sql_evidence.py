@@ -587,3 +587,21 @@ def test_public_values_are_shown(system: Sql) -> None:
     """Only those that were named."""
     assert system.is_public("owners", "name")
     assert not system.is_public("owners", "id")
+
+
+def test_who_listens_hears_what_is_read(engine: Engine, system: Sql, caplog: pytest.LogCaptureFixture) -> None:
+    """A log, as a listener, is told of every read of evidence; what is read is the same without them."""
+
+    def told(found: object) -> object:
+        return (found.value, found.token) if isinstance(found, Observation) else found
+
+    put(engine, Owner(id="a", name="A"))
+    addresses = [Address("owners", ("a",)), Address("owners", ())]
+    unheard = system.read_many(addresses)
+    assert not caplog.messages
+    with caplog.at_level("INFO", "sqlalchemy.engine"):
+        logged = create_engine(engine.url)
+        again = Sql(logged, Owner).read_many(addresses)
+        logged.dispose()
+    assert len([message for message in caplog.messages if message.startswith("SELECT")]) == 2
+    assert [told(found) for found in unheard] == [told(found) for found in again]

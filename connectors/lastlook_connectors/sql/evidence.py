@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import and_, bindparam, literal_column, select
+from sqlalchemy.exc import MultipleResultsFound
 from sqlalchemy.types import NullType
 
 from lastlook import canonical
@@ -164,8 +165,10 @@ class Batch:
     def _read(self, connection: Connection) -> tuple[Observation | Unreadable, ...]:
         found, library = list(self._found), self._library
         for prepared, values, group in self._joins:
-            raw = tuple(prepared.run(connection, values).one())
-            at = 0
+            rows = prepared.rows(connection, values)
+            if len(rows) != 1:
+                raise MultipleResultsFound("a key that a mapping calls primary is that of several rows")
+            raw, at = rows[0], 0
             for number, address, source, key in group:
                 here, at = raw[at : at + source.width], at + source.width
                 width = len(key)
@@ -176,8 +179,8 @@ class Batch:
                     continue
                 found[number] = library.observed(address.identity, here[width:], source.decode, source.version)
         for number, address, source in self._wholes:
-            rows = tuple(tuple(row) for row in source.whole().run(connection, {}))
-            found[number] = library.observed(address.identity, rows, _all(source))
+            raw = tuple(source.whole().rows(connection, {}))
+            found[number] = library.observed(address.identity, raw, _all(source))
         for number, address, query, parameters in self._queries:
             decode = query.decode_rows if address.is_collection else query.decode
             found[number] = library.observed(address.identity, query.run(connection, parameters), decode)

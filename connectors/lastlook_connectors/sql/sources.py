@@ -192,7 +192,7 @@ class NamedQuery:
 
     def run(self, connection: Any, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """What it finds now, as the driver gives it."""
-        return tuple(tuple(found) for found in self._prepared.run(connection, parameters))
+        return tuple(self._prepared.rows(connection, parameters))
 
     def decode_rows(self, raw: tuple[tuple[Any, ...], ...]) -> tuple[Value, ...]:
         """The rows that it found, frozen.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from sqlalchemy import Connection, CursorResult
     from sqlalchemy.engine import Dialect
@@ -44,16 +46,34 @@ class Prepared:
         """Execute it with values for its parameters."""
         return connection.exec_driver_sql(self._text, self._given(values))
 
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows, as the driver gives them; past SQLAlchemy unless somebody listens to what its engine executes.
+
+        Raises:
+            DBAPIError: as `run`.
+        """
+        if _is_heard(connection):
+            return [tuple(found) for found in self.run(connection, values)]
+        if not connection.in_transaction():
+            connection.begin()  # as `run` does: a listener may set the session up when it begins
+        with self._sent(connection, values) as cursor:
+            return list(cursor.fetchall())
+
     def send(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Have the driver execute it in the open transaction, past SQLAlchemy and its listeners; how many rows it hit.
 
         Raises:
             DBAPIError: as SQLAlchemy would, without the parameters.
         """
+        with self._sent(connection, values) as cursor:
+            return int(cursor.rowcount)
+
+    @contextlib.contextmanager
+    def _sent(self, connection: Connection, values: Mapping[str, Any]) -> Generator[Any]:
         cursor = connection.connection.cursor()
         try:
             cursor.execute(self._text, self._given(values))
-            return int(cursor.rowcount)
+            yield cursor
         except connection.dialect.loaded_dbapi.Error as error:
             driver = connection.dialect
             raise DBAPIError.instance(
@@ -65,3 +85,15 @@ class Prepared:
     def _given(self, values: Mapping[str, Any]) -> Any:
         given = {**self._fixed, **values} if self._fixed else values
         return given if self._order is None else tuple([given[name] for name in self._order])
+
+
+def _is_heard(connection: Connection) -> bool:
+    """Whether a listener or a log has a part in what is executed on a connection."""
+    mine, drivers = cast("Any", connection.dispatch), cast("Any", connection.dialect).dispatch
+    return bool(
+        mine.before_cursor_execute
+        or mine.after_cursor_execute
+        or drivers.do_execute
+        or drivers.handle_error
+        or connection.engine.logger.isEnabledFor(logging.INFO)
+    )
