@@ -16,7 +16,7 @@ Run `python tests/simulation.py FORM SEED` to see one schedule step by step.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import copy
 import datetime as dt
 import enum
 import functools
@@ -970,6 +970,14 @@ def _steal_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "settle", settle)
 
 
+def _with(attempt: Attempt, **changes: object) -> Attempt:
+    """A copy of an attempt with something changed."""
+    changed = copy.copy(attempt)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    return changed
+
+
 def _no_swap(patch: pytest.MonkeyPatch) -> None:
     """The store takes a transition whatever happened since its writer looked."""
     write = MemoryStore.append
@@ -998,7 +1006,7 @@ def _unbound(patch: pytest.MonkeyPatch) -> None:
     apply = Memory.apply
 
     def unbound(self: Memory, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
-        return apply(self, dataclasses.replace(attempt, binding=()), journal)
+        return apply(self, _with(attempt, binding=()), journal)
 
     patch.setattr(Memory, "apply", unbound)
 
@@ -1008,7 +1016,7 @@ def _no_deadline(patch: pytest.MonkeyPatch) -> None:
     apply = Memory.apply
 
     def late(self: Memory, attempt: Attempt, journal: Journal | None, /) -> ApplyResult:
-        return apply(self, dataclasses.replace(attempt, not_after=None), journal)
+        return apply(self, _with(attempt, not_after=None), journal)
 
     patch.setattr(Memory, "apply", late)
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from lastlook import canonical
-from lastlook.errors import Applied  # noqa: TC001 - fields of dataclasses
 from lastlook.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastlook.canonical import Value
+    from lastlook.errors import Applied
     from lastlook.records import Address, EffectRow, IntentRecord, Observation, State, Token
 
 __all__ = [
@@ -180,7 +180,6 @@ class Permission(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at an effect: everything the target needs, and nothing it may decide.
 
@@ -193,14 +192,27 @@ class Attempt:
         encode: turns the result into what is stored; raises where it cannot be stored.
     """
 
-    intent_id: str
-    number: int
-    arguments_digest: str
-    binding: tuple[Bound, ...]
-    not_after: dt.datetime | None
-    look: Permission
-    body: Callable[[Any], Any]
-    encode: Callable[[Any], Value]
+    __slots__ = ("arguments_digest", "binding", "body", "encode", "intent_id", "look", "not_after", "number")
+
+    def __init__(
+        self,
+        intent_id: str,
+        number: int,
+        arguments_digest: str,
+        binding: tuple[Bound, ...],
+        not_after: dt.datetime | None,
+        look: Permission,
+        body: Callable[[Any], Any],
+        encode: Callable[[Any], Value],
+    ) -> None:
+        self.intent_id = intent_id
+        self.number = number
+        self.arguments_digest = arguments_digest
+        self.binding = binding
+        self.not_after = not_after
+        self.look = look
+        self.body = body
+        self.encode = encode
 
     @property
     def fresh(self) -> Mapping[str, Value]:
@@ -220,7 +232,6 @@ class Attempt:
         return canonical.idempotency_key(self.intent_id, self.number)
 
 
-@dataclass(slots=True, eq=False)
 class ApplyResult:
     """What the target said of an attempt.
 
@@ -235,14 +246,30 @@ class ApplyResult:
         repeated: the commit is an earlier one.
     """
 
-    status: Applied
-    value: Any = field(default=None, repr=False)
-    stored: Value = field(default=None, repr=False)
-    error: BaseException | None = field(default=None, repr=False)
-    reason: str = ""
-    floor: int = 0
-    lost: bool = False
-    repeated: bool = False
+    __slots__ = ("error", "floor", "lost", "reason", "repeated", "status", "stored", "value")
+
+    def __init__(
+        self,
+        status: Applied,
+        value: Any = None,
+        stored: Value = None,
+        error: BaseException | None = None,
+        reason: str = "",
+        floor: int = 0,
+        lost: bool = False,  # noqa: FBT001, FBT002 - a field
+        repeated: bool = False,  # noqa: FBT001, FBT002 - a field
+    ) -> None:
+        self.status = status
+        self.value = value
+        self.stored = stored
+        self.error = error
+        self.reason = reason
+        self.floor = floor
+        self.lost = lost
+        self.repeated = repeated
+
+    def __repr__(self) -> str:
+        return f"ApplyResult({self.status.name}, reason={self.reason!r}, floor={self.floor})"
 
 
 class CloseResult(Frozen, hidden=("stored",)):
