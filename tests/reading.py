@@ -308,4 +308,4 @@ def operation(op: str, values: list[Any]) -> Any:
         case "mul":
             return need(first, "number") * need(second, "number")
         case _:
-            raise NotImplementedError(op)
+            raise AssertionError(f"this reading knows no operation {op!r}")

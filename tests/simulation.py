@@ -53,7 +53,7 @@ from lastlook import (
 from lastlook.commands import Apply, Close, Create, Judge, Load, Now, Observe, Pause, Read, Transit
 from lastlook.contract import Contract
 from lastlook.drivers import Tap
-from lastlook.plan import Look
+from lastlook.look import Look
 from lastlook.ports import ApplyResult, CloseResult
 from lastlook.proposals import Draft, Mode, one_shot, propose
 from lastlook.protocol import Limits

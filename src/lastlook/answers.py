@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lastlook.canonical import Value
-    from lastlook.plan import Look, Plan
+    from lastlook.look import Look
+    from lastlook.plan import Plan
     from lastlook.ports import Appended, Attempt, Store
     from lastlook.records import IntentRecord
 

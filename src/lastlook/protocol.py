@@ -38,7 +38,7 @@ from lastlook.events import (
     StateChanged,
 )
 from lastlook.frozen import Frozen
-from lastlook.plan import Kept
+from lastlook.look import Kept
 from lastlook.ports import Append, ApplyResult, Attempt, CloseResult
 from lastlook.records import EPOCH, SCHEMA, EffectRow, State, microseconds, place
 from lastlook.verdicts import Intent, Preview, Verdict
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from lastlook.commands import Protocol
     from lastlook.events import Event
     from lastlook.index import Change
-    from lastlook.plan import Look, Plan
+    from lastlook.look import Look
+    from lastlook.plan import Plan
     from lastlook.ports import Journal, Store, Stored
     from lastlook.records import IntentRecord
 

@@ -22,7 +22,8 @@ from lastlook.drivers import IN_BODY, drive
 from lastlook.errors import CanonicalError, DeclarationError, IntegrityError, UnknownEffect
 from lastlook.functions import FunctionTarget
 from lastlook.index import Index
-from lastlook.plan import Kept, Plan
+from lastlook.look import Kept
+from lastlook.plan import Plan
 from lastlook.protocol import Limits, Scene, release, release_at_once
 from lastlook.reading import reader_of
 from lastlook.records import Capture, State

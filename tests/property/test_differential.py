@@ -11,7 +11,8 @@ import lastlook.gate
 import lastlook.plan
 from lastlook import Outcome
 from lastlook.expressions import operations
-from lastlook.plan import Kept, Look, Plan
+from lastlook.look import Kept, Look
+from lastlook.plan import Plan
 from lastlook.protocol import Limits
 
 BLOCKS, GROUPS, LEAST = 8, 108, 20_000

@@ -373,7 +373,7 @@ class Reading:
             case "largest_of", [base]:
                 return greatest(listed(self.value(base, row)))
             case _:
-                raise NotImplementedError(op)
+                raise AssertionError(f"this reading knows no operation {op!r}")
 
 
 # --- Random worlds and expressions ------------------------------------------------------------------------------------

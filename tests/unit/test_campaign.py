@@ -114,7 +114,6 @@ def test_a_killed_worker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="kill -9 is a signal of POSIX")
 def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     """`kill -9` in the middle, workers and all: the same run again ends well, from what was whole."""
     path = tmp_path / "run"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lastlook import Change, Gate, Memory, MemoryPermit, MemoryStore, arg, block_unless, replan_unless, resource
-from lastlook.plan import Kept, Look, Plan
+from lastlook.look import Kept, Look
+from lastlook.plan import Plan
 from lastlook.records import Observation
 from lastlook.testing import events, failpoint
 

@@ -45,7 +45,7 @@ def is_evidence(kind: TypeEngine[Any]) -> bool:
 def _python_type(kind: TypeEngine[Any]) -> type | None:
     try:
         return kind.python_type
-    except NotImplementedError:
+    except NotImplementedError:  # how SQLAlchemy says that a type stands for no one Python type
         return None
 
 
