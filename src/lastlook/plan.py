@@ -201,6 +201,10 @@ class Plan:
                     watches = listed[self.slot_index[rule.slot]].watches
                     watches.setdefault(rule.path, Watch(rule.path)).refreshes = True
 
+    def is_of(self, record: IntentRecord) -> bool:
+        """Whether it was compiled from this very record, and not from another that once went by the same id."""
+        return record is self.record or record == self.record
+
     def env(self, cells: Sequence[Seen | None]) -> Env:
         """An environment with the cells in their slots; what is in no slot is still to be looked up."""
         record = self.record

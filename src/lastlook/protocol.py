@@ -200,6 +200,8 @@ def release_at_once(scene: Scene, plan: Plan) -> Verdict[Any] | Protocol[Verdict
     stored = scene.store.load(intent_id)
     if stored is None or stored.row.state is not _OPEN or plan.record.expires_us is not None:
         return release(scene, intent_id)
+    if stored.record is not plan.record and not plan.is_of(stored.record):
+        return release(scene, intent_id)
     look = plan.look(plan.reader())
     if type(look) is not Kept or not look.outcome.permits:
         return _from_there(scene, intent_id, _decide(scene, stored, look))

@@ -249,7 +249,9 @@ class Runtime:
         record = stored.record
         found = self.plans.get(record.intent_id)
         if found is not None:
-            return found
+            if found.is_of(record):
+                return found
+            self.forget(record.intent_id)  # the store was restored, and its history since is another
         contract = self.contracts.get(record.effect)
         if contract is None:
             raise UnknownEffect(_undeclared(record))
@@ -339,6 +341,8 @@ class Runtime:
             return None
         stored = self.store.load(intent_id)
         if stored is None or stored.row.state is not _OPEN or stored.record.expires_us is not None:
+            return None
+        if stored.record is not plan.record and not plan.is_of(stored.record):
             return None
         look = plan.judge(plan.reader())
         if type(look) is Kept:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from lastlook.errors import DeclarationError, StoreError
 from lastlook.store import sqlite
+from lastlook.store.facts import Facts
 from lastlook.store.operations import Operations
 from lastlook.store.sql import missing, on_cursor, parsed
 
@@ -29,7 +30,7 @@ __all__ = ["AsyncSqlStore"]
 _T = TypeVar("_T")
 
 
-class AsyncSqlStore:
+class AsyncSqlStore(Facts):
     """As `SqlStore`, awaited, but for what happens in a target's own transaction.
 
     Args:
@@ -84,26 +85,6 @@ class AsyncSqlStore:
             if self._file is not None and not os.path.exists(self._file):  # noqa: ASYNC240, PTH110 - as above
                 raise missing(self._operations.where)
             await self._read(self._operations.open)
-
-    @property
-    def namespace(self) -> str:
-        """What makes call keys of this store its own."""
-        return self._meta().namespace
-
-    @property
-    def salt(self) -> bytes:
-        """The salt of value digests."""
-        return self._meta().salt
-
-    @property
-    def created(self) -> int:
-        """The mark of the newest proposal that this object knows of; `news` learns of others'."""
-        return self._operations.created
-
-    @property
-    def ended(self) -> int:
-        """How many intents this object has ended; `gone` learns of others'."""
-        return self._operations.ended
 
     async def aclose(self) -> None:
         """Close the connections, if this store made them itself from a URL; it can be used again."""

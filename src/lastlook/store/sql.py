@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from lastlook.errors import DeclarationError, StoreError
 from lastlook.store import sqlite
+from lastlook.store.facts import Facts
 from lastlook.store.operations import Operations
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SqlStore", "missing", "on_cursor", "parsed"]
 
 
-class SqlStore:
+class SqlStore(Facts):
     """Proposals and journals in a database.
 
     Args:
@@ -84,26 +85,6 @@ class SqlStore:
                 cursor.execute("PRAGMA journal_mode = WAL")
         with self._writing() as cursor:
             self._operations.install(cursor)
-
-    @property
-    def namespace(self) -> str:
-        """What makes call keys of this store its own."""
-        return self._meta().namespace
-
-    @property
-    def salt(self) -> bytes:
-        """The salt of value digests."""
-        return self._meta().salt
-
-    @property
-    def created(self) -> int:
-        """The mark of the newest proposal that this object knows of; `news` learns of others'."""
-        return self._operations.created
-
-    @property
-    def ended(self) -> int:
-        """How many intents this object has ended; `gone` learns of others'."""
-        return self._operations.ended
 
     def close(self) -> None:
         """Close the connections, if this store made them itself from a URL; it can be used again."""
